@@ -28,6 +28,7 @@ mod modes;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
 #[path = "../common/obtainable.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod obtainable;
 #[path = "../common/opening.rs"]
 mod opening;

@@ -1,4 +1,4 @@
-//! TLS to servers of the user's, named by URL: as strict as the URL says, and told in the result.
+//! TLS to servers of the user's, named by URL: as strict as the URL says, and told in the result. To private ones: an option.
 
 use std::any::Any;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use mysql::prelude::Queryable;
 use crate::caches::{PASSWORD, lines};
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::quick;
-use crate::theirs::{self, PATIENCE, Theirs, on_free_port, program, psql};
+use crate::theirs::{self, CLOSED, PATIENCE, Theirs, on_free_port, program, psql};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -27,7 +27,12 @@ pub fn trials() -> Vec<Trial> {
         let name = format!("TLS to {store} is as strict as its URL");
         needing(&name, missing(store).or_else(no_openssl), move || strict(store, start))
     };
-    SERVERS.into_iter().map(trial).collect()
+    let private = needing(
+        "a private redis is compared with TLS and without",
+        missing("redis").or_else(no_openssl),
+        with_and_without,
+    );
+    SERVERS.into_iter().map(trial).chain([private]).collect()
 }
 
 const OPENSSL: &str = "/usr/bin/openssl";
@@ -90,10 +95,15 @@ struct Secured {
     lenient: &'static str,
     /// Makes the server read its certificate again.
     renew: Box<dyn Fn()>,
+    /// Parameters that name a certificate of the client and its key.
+    identity: [&'static str; 2],
+    /// Makes the server ask for one. `None` if it cannot while it runs.
+    ask: Option<Box<dyn Fn()>>,
     _server: Box<dyn Any>,
 }
 
-/// Refused: an expired certificate, another authority, another name. Used: what is right, and whatever a URL without checks meets.
+/// Refused: an expired certificate, another authority, another name. Used: what is right, and whatever a URL without checks meets. A
+/// server that asks for the client's certificate gets the one that the URL names.
 fn strict(store: &'static str, start: StartSecured) -> Outcome {
     let work = Work::new();
     let files = Files::make(work.path("certificates"));
@@ -130,6 +140,26 @@ fn strict(store: &'static str, start: StartSecured) -> Outcome {
         assert!(told.starts_with("TLSv1.3, TLS_") && told.ends_with(checked), "{told}");
         std::fs::remove_dir_all(work.path("out"))?;
     }
+    if let Some(ask) = &theirs.ask {
+        ask();
+        run(&by("ours.pem")).refused(&[store]);
+        let [certificate, key] = theirs.identity;
+        let (shown, by_key) = (files.path("certificate.pem"), files.path("key.pem"));
+        run(&format!("{}&{certificate}={shown}&{key}={by_key}", by("ours.pem"))).ended(0);
+    }
+    Ok(())
+}
+
+/// Only what speaks TLS says what was negotiated. A server of the user's has it in its URL, and is not connected to.
+fn with_and_without() -> Outcome {
+    let work = Work::new();
+    work.say(&quick("redis", "--durability none --set redis.tls=false,true")).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let told: Vec<_> = result.candidates.iter().map(|candidate| candidate.facts.get("tls")).collect();
+    let [None, Some(told)] = told.as_slice() else { return Err(format!("{told:?}").into()) };
+    assert!(told.starts_with("TLSv1.3, TLS_") && told.ends_with("certificate and name checked"), "{told}");
+    let theirs = format!("--set redis.tls=true --set redis.url=redis://127.0.0.1:{CLOSED}");
+    work.say(&quick("redis", &theirs)).refused(&["redis", "`tls=true` is of private servers"]);
     Ok(())
 }
 
@@ -139,13 +169,22 @@ fn postgres(files: &Files) -> Secured {
         "ssl=on",
         &format!("ssl_cert_file={certificate}"),
         &format!("ssl_key_file={key}"),
+        &format!("ssl_ca_file={}", files.path("ours.pem")),
     ]);
     let url = theirs.url.clone();
+    let (owner, entries) = (url.clone(), theirs._work.path("theirs/data/pg_hba.conf"));
+    let ask = move || {
+        std::fs::write(&entries, "hostssl all all 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n")
+            .unwrap();
+        psql(&owner, "SELECT pg_reload_conf()").unwrap();
+    };
     Secured {
         url: url.clone(),
         strict: "sslmode=verify-full&sslrootcert=",
         lenient: "application_name=no-sslmode",
         renew: Box::new(move || drop(psql(&url, "SELECT pg_reload_conf()").unwrap())),
+        identity: ["sslcert", "sslkey"],
+        ask: Some(Box::new(ask)),
         _server: Box::new(theirs),
     }
 }
@@ -163,11 +202,16 @@ fn of_mysql(files: &Files, start: fn(&[&str]) -> Theirs, renew: &'static str) ->
         .map(|(flag, name)| format!("--{flag}={}", files.path(&format!("{name}.pem"))));
     let theirs = start(&flags.each_ref().map(String::as_str));
     let url = theirs.url.clone();
+    let by_owner =
+        move |statement: &str| ::mysql::Conn::new(url.as_str()).unwrap().query_drop(statement).unwrap();
+    let ask = by_owner.clone();
     Secured {
-        url: url.clone(),
+        url: theirs.url.clone(),
         strict: "ssl-mode=VERIFY_IDENTITY&ssl-ca=",
         lenient: "prefer_socket=false",
-        renew: Box::new(move || ::mysql::Conn::new(url.as_str()).unwrap().query_drop(renew).unwrap()),
+        renew: Box::new(move || by_owner(renew)),
+        identity: ["ssl-cert", "ssl-key"],
+        ask: Some(Box::new(move || ask("ALTER USER owner@'127.0.0.1' REQUIRE X509"))),
         _server: Box::new(theirs),
     }
 }
@@ -196,14 +240,14 @@ fn redis(files: &Files) -> Secured {
         server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", plain)).map(drop)?))?;
         Ok((server, port, plain))
     });
-    let renew = move || {
-        assert_eq!(lines(plain, &format!("CONFIG SET tls-cert-file {certificate}"), 1), ["+OK"]);
-    };
+    let set = move |setting: &str| assert_eq!(lines(plain, &format!("CONFIG SET {setting}"), 1), ["+OK"]);
     Secured {
         url: format!("rediss://:{PASSWORD}@127.0.0.1:{port}/0"),
         strict: "ssl_ca_certs=",
         lenient: "ssl_cert_reqs=none",
-        renew: Box::new(renew),
+        renew: Box::new(move || set(&format!("tls-cert-file {certificate}"))),
+        identity: ["ssl_certfile", "ssl_keyfile"],
+        ask: Some(Box::new(move || set("tls-auth-clients yes"))),
         _server: Box::new(server),
     }
 }
@@ -227,6 +271,8 @@ fn memcached(files: &Files) -> Secured {
         strict: "ssl_ca_certs=",
         lenient: "ssl_cert_reqs=none",
         renew: Box::new(move || assert_eq!(lines(plain, "refresh_certs", 1), ["OK"])),
+        identity: ["ssl_certfile", "ssl_keyfile"],
+        ask: None,
         _server: Box::new(server),
     }
 }

@@ -16,6 +16,9 @@ mod lazy;
 mod liars;
 #[cfg(feature = "mongodb")]
 mod marks;
+#[path = "../common/obtainable.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod obtainable;
 #[path = "../common/opening.rs"]
 #[cfg_attr(not(feature = "mssql"), expect(dead_code, reason = "options are asked for by one feature"))]
 mod opening;
@@ -109,6 +112,8 @@ fn run() -> Result<ExitCode> {
 fn is_long(name: &str) -> bool {
     const ONLY_THERE: [&str; 6] = ["ferretdb", "gridfs", "mongodb", "mssql", "own", "s3"];
     const QUICK: [&str; 3] = ["files/hashed", "sqlite", "redb"];
+    // One for all servers that speak TLS.
+    const TLS: &str = "redis[tls=true]";
     let Some((store, class)) = name.rsplit_once('/').and_then(|(subject, _check)| subject.rsplit_once('/'))
     else {
         return false;
@@ -120,7 +125,7 @@ fn is_long(name: &str) -> bool {
         let strongest = (adapter.caps)(&defaults(adapter)).durability.last();
         is_server(adapter) && strongest.is_some_and(|strongest| strongest.name() != class)
     };
-    store.contains('[')
+    store.contains('[') && store != TLS
         || ONLY_THERE.contains(&stores::family(store))
         || stores::adapters().any(|adapter| adapter.name == store && is_weaker(adapter))
 }
@@ -180,12 +185,13 @@ fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     }
 }
 
-/// Returns what a subject lacks; cached for each store and server program.
+/// Returns what a subject lacks; cached for each store, server program, and whether it speaks TLS.
 fn missing(subject: &Subject) -> Option<Missing> {
     use std::collections::BTreeMap;
-    static KNOWN: Mutex<BTreeMap<(&str, String), Option<Missing>>> = Mutex::new(BTreeMap::new());
+    type Known = BTreeMap<(&'static str, String, bool), Option<Missing>>;
+    static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let of = (subject.adapter.name, subject.options.text("server").to_owned());
+    let of = (subject.adapter.name, subject.options.text("server").to_owned(), subject.options.flag("tls"));
     known.entry(of).or_insert_with(|| outside::missing(subject)).clone()
 }
 

@@ -12,6 +12,7 @@ use blobwise::host::server::{Launch, Server};
 use blobwise::store::{self, Adapter, Common, Durability, Error, Options, Setup, Store};
 use blobwise::stores;
 
+use crate::obtainable::is_installed_without_tls;
 use crate::opening;
 
 /// Reason why a subject has no server.
@@ -38,8 +39,11 @@ pub fn missing(subject: &Subject) -> Option<Missing> {
         return None;
     }
     if !is_outside(subject.adapter) {
-        let lacks = subject.adapter.lacks(&subject.options);
-        return lacks.map(|error| Missing::Installable(format!("{error:#}")));
+        let reason = format!("{:#}", subject.adapter.lacks(&subject.options)?);
+        return Some(match is_installed_without_tls(subject.adapter, &subject.options) {
+            true => Missing::Unobtainable(reason),
+            false => Missing::Installable(reason),
+        });
     }
     match subject.family() {
         "mongodb" => peer_program().err().map(|error| Missing::Installable(format!("{error:#}"))),

@@ -127,11 +127,11 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     // What cannot depend on the rest of a candidate is tried with one: access to a web server with one script behind it, what a
     // script does with one web server, and connections to a database and its settings with one kind of tables.
     let is_tried = |spec: &&OptionSpec| match spec.name {
-        "http" | "keepalive" | "tls" => {
+        "http" | "keepalive" | "tls" if adapter.kind == Kind::Web => {
             !adapter.name.contains("-php/") || adapter.name.ends_with("/readfile")
         }
         "driver" | "protocol" | "timed" => !adapter.name.starts_with("apache-php/"),
-        "connection" | "profile" => stands_for_its_server(adapter),
+        "connection" | "profile" | "tls" => stands_for_its_server(adapter),
         _ => true,
     };
     let shown = adapter.options.iter().filter(is_shown).filter(is_tried);

@@ -25,7 +25,7 @@ use blobwise::store::{Adapter, Common, Durability, Key, Kind, Mode, Options, Set
 use blobwise::stores;
 use libtest_mimic::{Arguments, Failed};
 
-use obtainable::is_unobtainable;
+use obtainable::{is_installed_without_tls, is_unobtainable};
 use probes::Targets;
 
 use crate::trials::Trial;
@@ -186,7 +186,8 @@ fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
         let others = servers.filter(|(name, word)| defaults(adapter).text(name) != *word);
         for (name, value) in CHANGES.iter().copied().chain(others) {
             // What differs is the web server's: one candidate of each is enough.
-            if adapter.options.iter().any(|spec| spec.name == name) && !adapter.name.contains('/') {
+            let is_alike = adapter.kind == Kind::Web && adapter.name.contains('/');
+            if adapter.options.iter().any(|spec| spec.name == name) && !is_alike {
                 candidates.push((format!("{}[{name}={value}]", adapter.name), adapter, vec![(name, value)]));
             }
         }
@@ -194,16 +195,20 @@ fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
     candidates
 }
 
-/// What the program lacks that these settings start.
-fn missing_program(adapter: &Adapter, changed: &Changes) -> Option<String> {
+fn options(adapter: &Adapter, changed: &Changes) -> Options {
     let mut values = defaults(adapter).values().clone();
     values.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    adapter.missing_program(&Options::new(values)).map(|error| format!("{error:#}"))
+    Options::new(values)
+}
+
+/// What these settings lack here.
+fn lacks(adapter: &Adapter, changed: &Changes) -> Option<String> {
+    adapter.lacks(&options(adapter, changed)).map(|error| format!("{error:#}"))
 }
 
 fn of_every_server() -> Vec<(String, Act)> {
     let candidates = candidates().into_iter();
-    let there = candidates.filter(|(_, adapter, changed)| missing_program(adapter, changed).is_none());
+    let there = candidates.filter(|(_, adapter, changed)| lacks(adapter, changed).is_none());
     there
         .map(|(name, adapter, changed)| {
             let check: Act = Box::new(move || {
@@ -234,8 +239,10 @@ fn of_every_server() -> Vec<(String, Act)> {
 fn missing() -> Vec<(String, String)> {
     let missing = candidates()
         .into_iter()
-        .filter(|(_, adapter, _)| !is_unobtainable(adapter))
-        .filter_map(|(name, adapter, changed)| Some((name, missing_program(adapter, &changed)?)));
+        .filter(|(_, adapter, changed)| {
+            !is_unobtainable(adapter) && !is_installed_without_tls(adapter, &options(adapter, changed))
+        })
+        .filter_map(|(name, adapter, changed)| Some((name, lacks(adapter, &changed)?)));
     missing.collect()
 }
 

@@ -133,6 +133,9 @@ fn over_port(port: u16, targets: &Targets) -> Vec<String> {
     report("memcached's `mg`", &answer, begins(&answer, b"VA") || begins(&answer, b"EN"));
     let answer = exchange(port, format!("PING\r\nGET b:{}\r\n", targets.key).as_bytes());
     report("Redis's PING", &answer, begins(&answer, b"+PONG"));
+    let answer = over_tls(port, "version\r\nPING\r\n");
+    let is_answered = [&b"VERSION"[..], b"+PONG", b"-"].iter().any(|begin| begins(&answer, begin));
+    report("a cache's commands over TLS", &answer, is_answered);
     let answer = exchange(port, b"\0\0\0\x1a\0\x03\0\0user\0blobwise\0\0\0\0\0");
     report("PostgreSQL's login", &answer, begins(&answer, b"R\0\0\0\x08\0\0\0\0"));
     let answer = exchange(port, &mongo_hello());

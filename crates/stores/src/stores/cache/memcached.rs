@@ -94,7 +94,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, join_token);
     }
-    certificate::check_theirs(setup.options)?;
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(MemcachedServer::start(setup)?) } else { None };
     let external = instance.is_none();
@@ -140,6 +139,7 @@ fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 fn intent(setup: &Setup) -> Result<Intent> {
+    certificate::check_theirs(setup.options)?;
     let mut admin = MemcachedClient::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
     let stats = [admin.stats("stats\r\n")?, admin.stats("stats slabs\r\n")?, admin.settings()?];
     let room = room(stats.into_iter().flatten().collect());

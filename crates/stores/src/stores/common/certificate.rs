@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::servers::{START_PATIENCE, URL, on_free_port};
+use super::servers::{START_PATIENCE, on_free_port};
 use crate::host::server::{Launch, Program, from_cache, run_to_end};
 use crate::store::*;
 #[cfg(feature = "wire")]
@@ -150,7 +150,7 @@ fn has_tls(server: &Path) -> bool {
 /// Refuses the option for the user's server, whose URL has its own.
 pub(in crate::stores) fn check_theirs(options: &Options) -> Result<()> {
     ensure!(
-        !options.flag(TLS.name) || options.text(URL.name).is_empty(),
+        !options.flag(TLS.name),
         "`tls=true` is of private servers, and this one is given by URL, which says itself how strict its TLS is: leave `tls` out"
     );
     Ok(())

@@ -2,12 +2,14 @@
 
 use super::instance::{self, Remover};
 use crate::store::*;
+use crate::stores::common::certificate::check_theirs;
 use crate::stores::common::servers::OURS;
 use crate::units;
 use crate::wire::redis::{RedisClient, RedisError, parse_url};
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
+    check_theirs(setup.options)?;
     let (address, login) = parse_url(setup.options.text("url"))?;
     let mut admin = RedisClient::log_in(&address, &login, setup.op_timeout)?;
     // Memory taken by leftovers of killed runs is freed first.

@@ -365,6 +365,7 @@ fn opts_for(setup: &Setup, flavour: MySqlProduct, base: OptsBuilder, is_private:
 
 /// The same for the user's server, after checking that it is no pooler.
 fn opts_of_theirs(setup: &Setup, flavour: MySqlProduct) -> Result<OptsBuilder> {
+    certificate::check_theirs(setup.options)?;
     let (base, mode) = opts_of(setup.options.text("url"))?;
     Ok(refuse_pooler(opts_for(setup, flavour, base, false), mode)?)
 }
@@ -395,7 +396,6 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, shape, join_token);
     }
-    certificate::check_theirs(setup.options)?;
     let start = |dir: &Path, mode| MySqlServer::start(dir, mode, setup, flavour);
     let host = Host::open(setup, || MySqlServer::shared_name(setup, flavour), start)?;
     let opts = match host.instance() {

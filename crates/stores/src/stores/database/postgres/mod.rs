@@ -21,7 +21,7 @@ use self::vacuum::MaintenanceScope;
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
-use crate::stores::common::certificate::{self, TLS};
+use crate::stores::common::certificate::TLS;
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
 use crate::stores::common::reader::Reader;
@@ -342,7 +342,6 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, shape, join_token);
     }
-    certificate::check_theirs(setup.options)?;
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
     let start = |dir: &Path, mode| PostgresServer::start(dir, mode, setup, patience);

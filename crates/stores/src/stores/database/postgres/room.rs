@@ -4,6 +4,7 @@
 use super::{SOCKET_PATIENCE, instance, rights};
 use crate::host::machine::LocalServerProcess;
 use crate::store::*;
+use crate::stores::common::certificate::check_theirs;
 use crate::stores::common::disk;
 use crate::stores::common::servers::OURS;
 use crate::units;
@@ -25,6 +26,7 @@ const TOLD: &str = "SELECT unnest(ARRAY[
 ])";
 
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
+    check_theirs(setup.options)?;
     let config = instance::config_of(setup.options.text("url"), setup.op_timeout + SOCKET_PATIENCE)?;
     let mut admin = PostgresClient::connect_to_theirs(&config)
         .map_err(|trouble| rights::of_connection(trouble, &config))?;
