@@ -125,12 +125,17 @@ fn can(program: &Program) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True if a server was built with TLS: its file then has the name of a function of OpenSSL. One that cannot be read says itself at
-/// its start what it lacks.
+/// True if a server was built with TLS: its file then has the name of a function of OpenSSL. What cannot be read or is a script
+/// says itself at its start what it lacks.
 fn has_tls(server: &Path) -> bool {
     const NAME: &str = "SSL_CTX_new";
     const PIECE_BYTES: usize = 1 << 20;
+    const PROGRAM: [u8; 4] = *b"\x7fELF";
     let Ok(mut file) = File::open(server) else { return true };
+    let mut start = [0; PROGRAM.len()];
+    if file.read_exact(&mut start).is_err() || start != PROGRAM {
+        return true;
+    }
     // Piece by piece, because some have hundreds of megabytes. The end of each is kept for a name that goes on in the next.
     let (mut piece, mut kept) = (vec![0; PIECE_BYTES], 0);
     loop {
@@ -198,10 +203,8 @@ mod tests {
             has_tls(&file)
         };
         // The name lies across the end of a piece.
-        let mut server = vec![0xff; (1 << 20) - 5];
-        server.extend_from_slice(b"SSL_CTX_new\0");
-        server.extend_from_slice(&[0; 100]);
-        assert!(of(&server) && !of(&server[..1 << 20]) && !of(b""));
-        assert!(has_tls(&dir.path().join("nowhere")));
+        let server = [b"\x7fELF".as_slice(), &[0xff; (1 << 20) - 5], b"SSL_CTX_new\0", &[0; 100]].concat();
+        assert!(of(&server) && !of(&server[..server.len() - 110]) && !of(b"\x7fELF"));
+        assert!(of(b"#!/bin/sh\n") && has_tls(&dir.path().join("nowhere")));
     }
 }
