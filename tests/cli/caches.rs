@@ -205,7 +205,13 @@ fn of_a_cluster() -> Outcome {
     // Its own default, 10,000 above the port, may be no port.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let theirs = Theirs::redis(&work, &["--cluster-enabled", "yes", "--cluster-port", &port]);
-    work.say(&quick("redis", &theirs.redis_url())).refused(&["redis", "part of a cluster"]);
+    let words = ["redis", "part of a cluster", "name a server with cluster-enabled no"];
+    work.say(&quick("redis", &theirs.redis_url())).refused(&words);
+    // Who may not ask what the server is learns it from the answers about keys.
+    let user = format!("ACL SETUSER bench on >{PASSWORD} ~blobwise_* +@all -info -hello");
+    assert_eq!(lines(theirs.port, &user, 1), ["+OK"]);
+    let url = format!("--set redis.url=redis://bench:{PASSWORD}@127.0.0.1:{}", theirs.port);
+    work.say(&quick("redis", &url)).refused(&words);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use blobwise::result::{RunResult, Status};
 use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
 use crate::theirs::{CLOSED, on_free_port};
@@ -26,6 +26,12 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a URL that leads to no object store is an error before the run", nowhere),
         Trial::test("an object store that finds the clocks apart says so", clock_skew),
         Trial::test("a proxy that answers for an object store is told in its words", bad_gateway),
+        Trial::test("another region is refused with what to set", other_region),
+        needing(
+            "an object store takes hosts of buckets, and checksums of parts",
+            no_versitygw().or_else(|| missing("s3")),
+            hosts_and_checksums,
+        ),
         needing("a bucket given by URL is used and left as it was", no_versitygw(), used_and_left),
         needing("keys that are wrong or missing are an error before the run", no_versitygw(), wrong_keys),
         needing("a bucket that is not there is an error before the run", no_versitygw(), no_bucket),
@@ -169,6 +175,35 @@ fn bad_gateway() -> Outcome {
     let port = answering("HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n<html>no</html>")?;
     let line = quick("s3", &format!("--op-timeout 1s --set s3.url=http://127.0.0.1:{port}/bucket"));
     say(&work, &line).refused(&["502 Bad Gateway", "after 3 attempts"]);
+    Ok(())
+}
+
+fn other_region() -> Outcome {
+    let work = Work::new();
+    let port = answering(
+        "HTTP/1.1 301 Moved Permanently\r\nx-amz-bucket-region: eu-west-1\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?>\
+         <Error><Code>PermanentRedirect</Code><Message>Use the endpoint.</Message><Endpoint>bucket.s3.example</Endpoint></Error>",
+    )?;
+    let line = quick("s3", &format!("--set s3.url=http://127.0.0.1:{port}/bucket"));
+    say(&work, &line).refused(&["PermanentRedirect", "--set s3.region=eu-west-1", "`bucket.s3.example`"]);
+    let line = quick("s3", "--set s3.url=http://127.0.0.1/bucket --set s3.style=virtual-host");
+    say(&work, &line).refused(&["is an address", "leave out s3.style=virtual-host"]);
+    Ok(())
+}
+
+/// The servers compare each checksum, and it is part of what is signed.
+fn hosts_and_checksums() -> Outcome {
+    for (server, checksum) in [("versitygw", "crc32"), ("seaweedfs", "sha256")] {
+        let work = Work::new();
+        let line = format!(
+            "run --stores s3 --corpus fixed:11MB --blobs 2 --rounds 1 --phases fill,read-warm,overwrite --quiet --out out \
+             --set s3.server={server} --set s3.checksum={checksum} --set s3.style=virtual-host --set s3.multipart=5MiB"
+        );
+        work.say(&line).ended(0);
+        let result = RunResult::load(&work.path("out"))?;
+        let told = result.candidates[0].facts.get("checksum").map(|name| name.to_lowercase());
+        assert_eq!(told.as_deref(), Some(checksum), "{server}");
+    }
     Ok(())
 }
 

@@ -37,6 +37,10 @@ pub(crate) struct HttpResponse {
     pub(crate) etag: String,
     /// The `Server` header; empty if missing.
     pub(crate) server: String,
+    /// The `Location` header; empty if missing.
+    pub(crate) location: String,
+    /// The `x-amz-bucket-region` header; empty if missing.
+    pub(crate) bucket_region: String,
     /// True if the content type is that of a blob.
     pub(crate) is_blob: bool,
     /// True if there is a content type.
@@ -108,6 +112,10 @@ impl HttpResponse {
             value.clone_into(&mut self.etag);
         } else if is("server") {
             value.clone_into(&mut self.server);
+        } else if is("location") {
+            value.clone_into(&mut self.location);
+        } else if is("x-amz-bucket-region") {
+            value.clone_into(&mut self.bucket_region);
         } else if is("x-cache") {
             self.is_cache_miss = value.eq_ignore_ascii_case("miss");
         } else if is("retry-after") {

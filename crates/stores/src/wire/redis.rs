@@ -339,6 +339,11 @@ impl RedisError {
         ["NOAUTH", "WRONGPASS"].iter().any(|code| self.0.starts_with(code))
     }
 
+    /// True if a cluster keeps the key elsewhere, or nowhere.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        ["MOVED ", "ASK ", "CROSSSLOT", "CLUSTERDOWN"].iter().any(|code| self.0.starts_with(code))
+    }
+
     /// The missing permission, if that is the reason.
     pub fn denied(&self) -> Option<DeniedPermission> {
         let why = self.0.strip_prefix("NOPERM")?;

@@ -169,16 +169,25 @@ fn settings(setup: &Setup) -> Vec<String> {
 
 // ---- the user's server -----------------------------------------------------------------------------------------------
 
+/// Why a member of a cluster is refused, and the way out.
+const OF_A_CLUSTER: &str = "the server is part of a cluster, whose keys lie on different machines, and blobwise asks only the one that it \
+                            was given: name a server with cluster-enabled no";
+
+/// Refuses a member of a cluster.
+pub(super) fn check_single(admin: &mut RedisClient) -> Result<()> {
+    let info = identity(admin)?;
+    ensure!(info.get("redis_mode").is_none_or(|mode| mode != "cluster"), "{OF_A_CLUSTER}");
+    Ok(())
+}
+
 /// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
 pub(super) fn check_server(admin: &mut RedisClient, flavour: &RedisProduct, setup: &Setup) -> Result<()> {
+    check_single(admin)?;
     let info = identity(admin)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
         let other = if is_valkey { "Valkey" } else { "Redis" };
         bail!("the server is not {} but {other}", flavour.name);
-    }
-    if info.get("redis_mode").is_some_and(|mode| mode == "cluster") {
-        bail!("the server is part of a cluster, whose keys lie on different machines; that is not supported");
     }
     let bulk = setting(admin, "proto-max-bulk-len")?.and_then(|bytes| bytes.parse::<u64>().ok());
     if let Some(bulk) = bulk.filter(|bulk| *bulk < setup.blob_bytes_max) {
@@ -229,6 +238,10 @@ pub(super) fn unless_refused(
         Ok(reply) => Ok(Ok(reply)),
         Err(Error::Failed(error)) => match error.downcast::<RedisError>()? {
             stranger if stranger.is_of_login() => Err(Error::Failed(stranger.into())),
+            // One that does not say what it is.
+            elsewhere if elsewhere.is_of_cluster() => {
+                Err(Error::Failed(anyhow!("{OF_A_CLUSTER} ({elsewhere})")))
+            }
             refused => Ok(Err(refused)),
         },
         Err(error) => Err(error),

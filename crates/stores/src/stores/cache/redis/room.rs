@@ -12,6 +12,7 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     check_theirs(setup.options)?;
     let (address, login) = parse_url(setup.options.text("url"))?;
     let mut admin = RedisClient::log_in(&address, &login, setup.op_timeout)?;
+    instance::check_single(&mut admin)?;
     // Memory taken by leftovers of killed runs is freed first.
     if if_allowed(admin.select(&login))?.is_some() {
         let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };

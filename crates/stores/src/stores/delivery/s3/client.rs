@@ -7,6 +7,7 @@ use rusty_s3::actions::{CreateMultipartUpload, ListObjectsV2};
 use rusty_s3::{Bucket, Credentials, S3Action};
 use url::{Position, Url};
 
+use super::checksum::Checksum;
 use crate::store::*;
 use crate::wire::http::{HttpRequest, HttpResponse};
 use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
@@ -17,8 +18,11 @@ const SIGNED_FOR: Duration = Duration::from_secs(600);
 /// What a session needs to access a bucket.
 #[derive(Clone)]
 pub(super) struct BucketAccess {
+    /// URL of the server, without the bucket.
+    pub(super) server: Url,
     pub(super) endpoint: Endpoint,
     pub(super) bucket: Bucket,
+    pub(super) checksum: Checksum,
     pub(super) credentials: Credentials,
     pub(super) timeout: Duration,
 }
@@ -60,16 +64,18 @@ impl std::fmt::Display for ListEntry {
 
 /// A response that refuses the request.
 #[derive(Debug, thiserror::Error)]
-#[error("the server says `{words}`")]
+#[error("the server says `{words}`{elsewhere}")]
 pub(super) struct S3Error {
     pub(super) status: u16,
     /// Status, and the code and message of the protocol's error if present.
     words: String,
+    /// Where the bucket is, and what to set, if the response says so.
+    elsewhere: String,
 }
 
 impl S3Error {
     fn by(answer: &HttpResponse) -> S3Error {
-        S3Error { status: answer.status, words: words(answer) }
+        S3Error { status: answer.status, words: words(answer), elsewhere: elsewhere(answer) }
     }
 
     /// True if these keys lack the permission, or the server does not support the request.
@@ -155,9 +161,9 @@ impl<'a> S3Client<'a> {
     }
 
     /// Like [`Client::ask`], with the response as text.
-    fn ask_text<'b>(&mut self, action: &impl S3Action<'b>, body: &[u8]) -> Result<String> {
+    fn ask_text<'b>(&mut self, action: &impl S3Action<'b>, headers: &str, body: &[u8]) -> Result<String> {
         let mut text = Vec::new();
-        self.ask(action, "", body, &mut |piece| text.extend_from_slice(piece))?;
+        self.ask(action, headers, body, &mut |piece| text.extend_from_slice(piece))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -167,14 +173,17 @@ impl<'a> S3Client<'a> {
     }
 
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
-        let action = self.access.bucket.put_object(Some(&self.access.credentials), name);
-        self.ask(&action, "", blob, &mut |_| {}).map(drop)
+        let mut action = self.access.bucket.put_object(Some(&self.access.credentials), name);
+        let headers = self.access.checksum.sign(action.headers_mut(), blob);
+        self.ask(&action, &headers, blob, &mut |_| {}).map(drop)
     }
 
     /// Multipart upload with sequential parts; readers see nothing before the last step.
     pub(super) fn put_parts(&mut self, name: &str, blob: &[u8], part_bytes: usize) -> Result<()> {
         let (bucket, credentials) = (&self.access.bucket, Some(&self.access.credentials));
-        let begun = self.ask_text(&bucket.create_multipart_upload(credentials, name), b"")?;
+        let mut action = bucket.create_multipart_upload(credentials, name);
+        let headers = self.access.checksum.announce(action.headers_mut());
+        let begun = self.ask_text(&action, &headers, b"")?;
         let begun = CreateMultipartUpload::parse_response(&begun).context("the server names no upload")?;
         let upload = begun.upload_id();
         let outcome = self.parts(name, upload, blob, part_bytes);
@@ -187,14 +196,18 @@ impl<'a> S3Client<'a> {
 
     fn parts(&mut self, name: &str, upload: &str, blob: &[u8], part_bytes: usize) -> Result<()> {
         let (bucket, credentials) = (&self.access.bucket, Some(&self.access.credentials));
-        let mut tags = Vec::new();
+        let mut body = "<CompleteMultipartUpload>".to_owned();
         for (number, part) in (1..).zip(blob.chunks(part_bytes)) {
-            let action = bucket.upload_part(credentials, name, number, upload);
-            tags.push(self.ask(&action, "", part, &mut |_| {})?.etag);
+            let mut action = bucket.upload_part(credentials, name, number, upload);
+            let headers = self.access.checksum.sign(action.headers_mut(), part);
+            let tag = self.ask(&action, &headers, part, &mut |_| {})?.etag;
+            let sum = self.access.checksum.element(part);
+            body +=
+                &format!("<Part><PartNumber>{number}</PartNumber><ETag>{}</ETag>{sum}</Part>", escaped(&tag));
         }
-        let finish =
-            || bucket.complete_multipart_upload(credentials, name, upload, tags.iter().map(String::as_str));
-        let said = self.ask_text(&finish(), finish().body().as_bytes())?;
+        body.push_str("</CompleteMultipartUpload>");
+        let finish = bucket.complete_multipart_upload(credentials, name, upload, std::iter::empty::<&str>());
+        let said = self.ask_text(&finish, "", body.as_bytes())?;
         // The response begins before the outcome is known: status 200 may be followed by an error in the body.
         ensure!(!said.contains("<Error>"), "the server could not put the parts together: {said}");
         Ok(())
@@ -297,7 +310,7 @@ impl<'a> S3Client<'a> {
             if let Some(token) = next.take() {
                 action.with_continuation_token(token);
             }
-            let text = self.ask_text(&action, b"")?;
+            let text = self.ask_text(&action, "", b"")?;
             let mut page =
                 ListObjectsV2::parse_response(&text).context("the server's list is not one of S3's")?;
             next = page.next_continuation_token.take();
@@ -412,7 +425,7 @@ impl<'a> S3Client<'a> {
     /// Sends a query about the bucket itself.
     fn ask_bucket(&mut self, asked: &[(&'static str, &str)]) -> Result<String> {
         let action = self.of_bucket(asked);
-        self.ask_text(&action, b"")
+        self.ask_text(&action, "", b"")
     }
 
     /// A query about the bucket itself, with these query parameters.
@@ -451,6 +464,8 @@ impl<'a> S3Client<'a> {
             403 if has_code(&answer, "AccessDenied") => Ok(true),
             403 => Err(refused(&answer)),
             404 if !is_missing_blob(&answer) => Err(refused(&answer)),
+            // The bucket is somewhere else.
+            300..400 => Err(refused(&answer)),
             _ => Ok(false),
         }
     }
@@ -477,8 +492,8 @@ impl<'a> S3Client<'a> {
     }
 
     /// The bucket's name, and the URL of its server.
-    pub(super) fn bucket(&self) -> (&str, Url) {
-        (self.access.bucket.name(), endpoint_of(self.access.bucket.base_url()))
+    pub(super) fn bucket(&self) -> (&str, &Url) {
+        (self.access.bucket.name(), &self.access.server)
     }
 }
 
@@ -488,14 +503,6 @@ pub(super) struct Versioning {
     pub(super) state: String,
     /// True if deleting a version requires an MFA code.
     pub(super) needs_code: bool,
-}
-
-/// The endpoint of a bucket's URL.
-pub(super) fn endpoint_of(url: &Url) -> Url {
-    let mut endpoint = url.clone();
-    endpoint.set_path("/");
-    endpoint.set_query(None);
-    endpoint
 }
 
 /// The error of an unexpected response.
@@ -542,6 +549,27 @@ fn words(answer: &HttpResponse) -> String {
     std::iter::once(status.trim().to_owned()).chain(said.into_iter().flatten()).collect::<Vec<_>>().join(": ")
 }
 
+/// Where a bucket is that this server does not have, as the end of an error; empty if the response does not say. What it says goes
+/// into a command only if it can be the name of a region.
+fn elsewhere(answer: &HttpResponse) -> String {
+    // A server may name the region in any response, and only these mean that it is the wrong one.
+    if !matches!(answer.status, 300..=400) {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(&answer.refusal);
+    let region = inner(&text, "Region").unwrap_or(&answer.bucket_region);
+    let is_word = |sign: char| sign.is_ascii_alphanumeric() || sign == '-';
+    let mut said = String::new();
+    if !region.is_empty() && region.chars().all(is_word) {
+        said += &format!("; the bucket is in the region `{region}`: --set s3.region={region}");
+    }
+    let location = Url::parse(&answer.location).ok().and_then(|url| url.host_str().map(str::to_owned));
+    if let Some(host) = inner(&text, "Endpoint").map(unescaped).or(location) {
+        said += &format!("; it is served by `{host}`, which s3.url must name: blobwise follows no redirects");
+    }
+    said
+}
+
 /// The text of the first element of this name.
 fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     elements(text, tag).next()
@@ -561,6 +589,11 @@ fn elements<'t>(text: &'t str, tag: &str) -> impl Iterator<Item = &'t str> {
 /// The name of an object in a list entry.
 fn name_in(entry: &str) -> String {
     unescaped(inner(entry, "Key").unwrap_or_default())
+}
+
+/// Encodes the signs that cannot stand in the text of an element.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Decodes XML escapes.
@@ -603,6 +636,30 @@ mod tests {
         (answer.status, answer.reason, answer.refusal) =
             (502, "Bad Gateway".into(), b"<html>no</html>".to_vec());
         assert_eq!(words(&answer), "502 Bad Gateway");
+    }
+
+    #[test]
+    fn a_bucket_that_is_elsewhere_is_told_with_what_to_set() {
+        let answer = |status, region: &str, location: &str, refusal: &str| {
+            let mut answer = HttpResponse::default();
+            (answer.status, answer.refusal) = (status, refusal.as_bytes().to_vec());
+            (answer.bucket_region, answer.location) = (region.to_owned(), location.to_owned());
+            answer
+        };
+        let moved = answer(301, "eu-west-1", "", "<Error><Endpoint>shop.s3.example</Endpoint></Error>");
+        let said = elsewhere(&moved);
+        assert!(said.contains("--set s3.region=eu-west-1;") && said.contains("`shop.s3.example`"), "{said}");
+        let named = elsewhere(&answer(400, "", "", "<Error><Region>eu-west-1</Region></Error>"));
+        assert!(named.ends_with("--set s3.region=eu-west-1"), "{named}");
+        let sent = elsewhere(&answer(307, "", "http://other.example/shop?x=1", ""));
+        assert!(sent.starts_with("; it is served by `other.example`"), "{sent}");
+        // No region, and one that is named without being the reason.
+        assert_eq!(elsewhere(&answer(301, "x; rm -r /", "/b", "")), "");
+        assert_eq!(elsewhere(&answer(403, "eu-west-1", "", "")), "");
+        assert_eq!(
+            S3Error::by(&answer(400, "eu-west-1", "", "")).to_string(),
+            "the server says `400`; the bucket is in the region `eu-west-1`: --set s3.region=eu-west-1"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::seaweedfs::WEED;
 use super::super::seaweedfs::instance::{Ports, SeaweedFsProcesses, VOLUMES, connects, directory, launch};
+use super::style::{PRIVATE_DOMAIN, is_virtual_host};
 use crate::host::server::{Program, Server, SocketDir, free_port, write_secret};
 use crate::store::*;
 use crate::stores::common::certificate::{Certificate, OPENSSL};
@@ -71,7 +72,7 @@ impl Gateway {
         let mut filer = Server::start(&of_filer)?;
         let needed = below.servers();
         filer.wait_beside(&needed, START_PATIENCE, || connects(filer_grpc, setup.op_timeout))?;
-        let of_s3 = launch(setup, program, "s3.log")
+        let mut of_s3 = launch(setup, program, "s3.log")
             .args(["s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-iam=false"])
             // These two ports are the same for every gateway: a second one on the machine would not start.
             .args(["-port.iceberg=0", "-port.lance=0"])
@@ -80,6 +81,9 @@ impl Gateway {
             .arg(format!("-filer=127.0.0.1:{filer_port}.{filer_grpc}"))
             .arg(directory("-localSocket=", &sockets.path().join("s3")))
             .arg(directory("-config=", &identities));
+        if is_virtual_host(setup.options) {
+            of_s3 = of_s3.arg(format!("-domainName={PRIVATE_DOMAIN}"));
+        }
         let s3 = Server::start(&of_s3)?;
         Ok(Gateway { s3, filer, below, _sockets: sockets })
     }

@@ -6,9 +6,11 @@ use anyhow::{Context, anyhow};
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
-use super::client::{BucketAccess, ListEntry, ListEntryKind, S3Client, S3Error, endpoint_of};
+use super::checksum::Checksum;
+use super::client::{BucketAccess, ListEntry, ListEntryKind, S3Client, S3Error};
 use super::gateway::GatewayAccess;
 use super::product::{S3Process, S3Product};
+use super::style::{PRIVATE_DOMAIN, is_virtual_host, named};
 use crate::host::server::{InstalledProgram, Server, password};
 use crate::store::*;
 use crate::stores::common::certificate::Certificate;
@@ -24,6 +26,8 @@ pub(super) const OURS: &str = "blobwise-";
 const MARK: &str = "made-by-blobwise";
 /// The only bucket of a private server.
 const PRIVATE_BUCKET: &str = "store";
+/// Host of a private server.
+const LOOPBACK: &str = "127.0.0.1";
 /// File with our prefix in the user's bucket, for reopening.
 const NAME_FILE: &str = "prefix";
 
@@ -53,9 +57,11 @@ impl S3Server {
         let (key, secret) = (password()?, password()?);
         let reach = GatewayAccess { port, key: &key, secret: &secret };
         let mut serving = product.start(setup, &program.path, certificate, &reach)?;
-        let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
-        let url = buffer::parse(&url, "S3")?;
-        let access = access(&url, Credentials::new(key, secret), setup)?;
+        let host = if is_virtual_host(setup.options) { PRIVATE_DOMAIN } else { LOOPBACK };
+        let url = buffer::parse(&format!("http://{host}:{port}/{PRIVATE_BUCKET}"), "S3")?;
+        // No resolver needs to know the name of the bucket's host.
+        let at = Some(Address::Host(LOOPBACK.to_owned(), port));
+        let access = access(&url, at, Credentials::new(key, secret), setup)?;
         serving.wait_until_ready(|| Ok(S3Client::new(&access).knows_us()?))?;
         if setup.mode == Mode::Create {
             S3Client::new(&access).create_bucket()?;
@@ -75,7 +81,9 @@ impl S3Server {
 /// What another process needs to reach the same bucket, keys included.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct JoinedBucket {
+    /// URL of the server with the bucket as its path.
     url: String,
+    address: Address,
     key: String,
     secret: String,
     token: Option<String>,
@@ -83,9 +91,10 @@ pub(super) struct JoinedBucket {
 
 impl JoinedBucket {
     pub(super) fn from_access(access: &BucketAccess) -> JoinedBucket {
-        let BucketAccess { bucket, credentials, .. } = access;
+        let BucketAccess { server, endpoint, bucket, credentials, .. } = access;
         JoinedBucket {
-            url: bucket.base_url().to_string(),
+            url: format!("{server}{}", bucket.name()),
+            address: endpoint.address.clone(),
             key: credentials.key().to_owned(),
             secret: credentials.secret().to_owned(),
             token: credentials.token().map(str::to_owned),
@@ -93,7 +102,7 @@ impl JoinedBucket {
     }
 
     pub(super) fn access(self, setup: &Setup) -> Result<BucketAccess> {
-        let JoinedBucket { url, key, secret, token } = self;
+        let JoinedBucket { url, address, key, secret, token } = self;
         [Some(&secret), token.as_ref()]
             .into_iter()
             .flatten()
@@ -102,21 +111,34 @@ impl JoinedBucket {
             Some(token) => Credentials::new_with_token(key, secret, token),
             None => Credentials::new(key, secret),
         };
-        access(&buffer::parse(&url, "S3")?, credentials, setup)
+        access(&buffer::parse(&url, "S3")?, Some(address), credentials, setup)
     }
 }
 
-/// Access to the bucket that a URL names.
-fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<BucketAccess> {
+/// Access to the bucket that a URL names, through the server at the address `at` if there is one, whatever the URL's host is.
+fn access(url: &Url, at: Option<Address>, credentials: Credentials, setup: &Setup) -> Result<BucketAccess> {
     let shown = crate::redact::without_passwords(url.as_str());
-    let name = url.path().trim_matches('/').to_owned();
-    if name.is_empty() || name.contains('/') {
-        bail!("`{shown}` does not name one bucket: https://HOST/BUCKET is what is needed");
-    }
+    let is_virtual = is_virtual_host(setup.options);
+    let Some((server, name)) = named(url, is_virtual) else {
+        bail!(
+            "`{shown}` does not name one bucket: https://HOST/BUCKET is what is needed, or https://BUCKET.HOST with --set \
+             s3.style=virtual-host"
+        )
+    };
+    ensure!(
+        !is_virtual || server.domain().is_some(),
+        "`{shown}` is an address, before which no bucket can stand: name the server by its name, or leave out s3.style=virtual-host"
+    );
+    let style = if is_virtual { UrlStyle::VirtualHost } else { UrlStyle::Path };
     let region = setup.options.text("region").to_owned();
-    let bucket = Bucket::new(endpoint_of(url), UrlStyle::Path, name, region)
+    let bucket = Bucket::new(server.clone(), style, name, region)
         .with_context(|| format!("`{shown}` is not a URL of S3"))?;
-    Ok(BucketAccess { endpoint: endpoint(url)?, bucket, credentials, timeout: setup.op_timeout })
+    let mut endpoint = endpoint(bucket.base_url())?;
+    if let Some(at) = at {
+        endpoint.address = at;
+    }
+    let checksum = Checksum::from_options(setup.options);
+    Ok(BucketAccess { server, endpoint, bucket, checksum, credentials, timeout: setup.op_timeout })
 }
 
 fn endpoint(url: &Url) -> Result<Endpoint> {
@@ -144,7 +166,7 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<BucketAccess> {
         Error::Failed(anyhow!("no keys: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set"))
     })?;
     [Some(keys.secret()), keys.token()].into_iter().flatten().for_each(crate::redact::remember_secret);
-    access(&url, keys, setup)
+    access(&url, None, keys, setup)
 }
 
 /// Creates a marked prefix for a store in the user's bucket, after checking what is permitted there. Refuses buckets from which

@@ -1,14 +1,18 @@
 //! S3: the blob as one object, in a small private server or in the user's bucket.
 
+mod checksum;
 mod client;
 mod gateway;
 mod instance;
 mod product;
 mod rights;
+mod style;
 
+use self::checksum::CHECKSUM;
 use self::client::{BucketAccess, S3Client};
 use self::instance::S3Server;
 use self::product::{PRODUCT, PROGRAMS, S3Product};
+use self::style::STYLE;
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 
@@ -32,6 +36,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             default: "16MiB",
             about: "blobs above this are put in parts of this size",
         },
+        STYLE,
+        CHECKSUM,
         CONNECTION,
         URL,
     ],
@@ -157,6 +163,10 @@ impl Store for S3 {
         let mut client = S3Client::new(&self.access);
         client.connect()?;
         facts.extend(client.tls().map(|tls| ("tls".to_owned(), tls)));
+        facts.extend(self.access.checksum.name().map(|name| ("checksum".to_owned(), name.to_owned())));
+        if self.access.credentials.token().is_some() {
+            facts.insert("keys".into(), "temporary, with a session token".into());
+        }
         let name = client.server_name()?;
         if !name.is_empty() {
             facts.insert("calls_itself".into(), name);

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::super::seaweedfs;
 use super::gateway::{self, Gateway, GatewayAccess};
+use super::style::{PRIVATE_DOMAIN, is_virtual_host};
 use crate::host::server::{Launch, Program, Server};
 use crate::store::*;
 use crate::stores::common::certificate::Certificate;
@@ -106,6 +107,9 @@ impl S3Product {
                     .env("ROOT_SECRET_ACCESS_KEY", reach.secret)
                     .args(["--port", &format!("127.0.0.1:{}", reach.port), "--quiet"])
                     .args(["--region", setup.options.text("region")]);
+                if is_virtual_host(setup.options) {
+                    launch = launch.args(["--virtual-domain", PRIVATE_DOMAIN]);
+                }
                 // By default it closes every connection after one request.
                 if setup.options.text(CONNECTION.name) == "kept" {
                     launch = launch.arg("--keep-alive");
