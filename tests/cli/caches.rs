@@ -38,6 +38,12 @@ pub fn trials() -> Vec<Trial> {
         needing("a memcached that asks for a login is refused", memcached(), login),
         needing("a memcached with a limit below the largest blob is refused", memcached(), item_limit),
         needing("a blob that memcached evicted is an error", memcached(), evicted),
+        needing(
+            "caches of half the corpus tell hits, misses and evictions",
+            memcached().or_else(redis),
+            half_the_corpus,
+        ),
+        needing("a redis evicts what others keep only where that is allowed", redis(), theirs_may_evict),
         needing("caches are no answer to where files live", memcached().or_else(redis), no_answer),
         needing("workers and servers are pinned apart", memcached(), pinned_apart),
         needing("no process and no file is told the secret of a URL", memcached().or_else(redis), untold),
@@ -423,6 +429,53 @@ fn evicted() -> Outcome {
     send(&child, Signal::CONT);
     let said = wait(child).ended(1);
     assert!(said.stdout.contains("missing") || said.stdout.contains("no such blob"), "{}", said.stdout);
+    Ok(())
+}
+
+// ---- caches under pressure -------------------------------------------------------------------------------------------
+
+/// The cells of the one candidate, which has no errors: what was read had the right bytes or was gone.
+fn under_pressure(work: &Work, store: &str) -> Outcome {
+    let result = RunResult::load(&work.path("out"))?;
+    let of = |phase: &str| result.results.iter().find(|cell| cell.phase == phase && cell.adapter == store);
+    let (fill, read) = (of("fill").ok_or("no fill")?, of("read-warm").ok_or("no reads")?);
+    assert_eq!((fill.status, read.status), (Status::Measured, Status::Measured), "{store}");
+    assert!(fill.counters.evictions > 0, "{store}: {:?}", fill.counters);
+    let misses = read.counters.cache_misses;
+    assert!(misses > 0 && misses < read.ops, "{store}: {:?} of {} ops", read.counters, read.ops);
+    assert_eq!((fill.counters.errors, read.counters.errors), (0, 0), "{store}");
+    let steps: BTreeSet<&str> = read.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(steps, BTreeSet::from(["hit", "miss"]), "{store}");
+    Ok(())
+}
+
+/// Half as large as the corpus: what was thrown away is counted, and nothing fails.
+fn half_the_corpus() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores redis,memcached --corpus fixed:20kB --blobs 1600 --rounds 1 --phases fill,read-warm,overwrite --quiet \
+                --durability none --out out --tables --set redis.maxmemory=16MB --set memcached.memory=16MB";
+    let said = work.say(line).ended(0);
+    assert!(said.stdout.contains("Caches under pressure"), "{}", said.stdout);
+    ["redis", "memcached"].iter().try_for_each(|store| under_pressure(&work, store))
+}
+
+/// Only where its owner says so, and says so before.
+fn theirs_may_evict() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
+    let line = "run --stores redis --corpus fixed:20kB --blobs 1600 --rounds 1 --phases fill,read-warm --durability none --out out";
+    let line = format!("{line} {}", theirs.redis_url());
+    work.say(&line).refused(&["left of maxmemory", "evicts=allowed"]);
+    let said = work.say(&format!("{line} --set redis.evicts=allowed")).ended(0);
+    let first = said.stderr.lines().next().unwrap_or_default();
+    assert!(first.contains("the server evicts keys (allkeys-lru), others' among them"), "{first}");
+    under_pressure(&work, "redis")?;
+    assert!(keys(theirs.port, "blobwise*").is_empty());
+    // One that evicts nothing would make no miss.
+    assert_eq!(lines(theirs.port, "CONFIG SET maxmemory-policy noeviction", 1), ["+OK"]);
+    work.say(&format!("{line} --set redis.evicts=allowed"))
+        .refused(&["maxmemory-policy noeviction", "leave out evicts=allowed"]);
+    work.say(&format!("{line} --set redis.maxmemory=1GB")).refused(&["`maxmemory` is the size of a private"]);
     Ok(())
 }
 

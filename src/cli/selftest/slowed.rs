@@ -83,6 +83,7 @@ impl Store for Slowed {
         fn totals(&self) -> Result<(u64, u64)>;
         fn back_up(&self, to: &Path) -> Result<()>;
         fn restore(&self, from: &Path) -> Result<()>;
+        fn evictions(&self) -> Result<Option<u64>>;
         fn index_bytes(&self) -> Result<Option<u64>>;
         fn is_log(&self, path: &Path) -> bool;
         fn memory_bytes(&self) -> Result<Option<u64>>;

@@ -19,6 +19,9 @@ pub fn why_not(candidate: &Candidate) -> Option<anyhow::Error> {
             "`{label}` is pages that a browser loads: nothing is written that could be lost"
         ));
     }
+    if candidate.traits().may_evict {
+        return Some(anyhow!("`{label}` throws blobs away, so that what a power cut takes cannot be told"));
+    }
     let is_persistent = (candidate.adapter.caps)(&candidate.options).persistent;
     (!is_persistent).then(|| anyhow!("`{label}` keeps nothing on a disk that a power cut could take"))
 }

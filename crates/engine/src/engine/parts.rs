@@ -149,6 +149,7 @@ impl ReadyStage {
             batch: 1,
             connect: false,
             one_transaction: false,
+            evicts: false,
             sync: None,
             dir: Path::new(""),
             stop,

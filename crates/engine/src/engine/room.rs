@@ -290,6 +290,9 @@ impl Announcement {
         for (takes, room) in self.rooms.iter().filter(|(_, room)| room.unit == LimitUnit::Bytes) {
             let [takes, left] = [*takes, room.left].map(|of| amount(room.unit, of));
             text += &format!("; takes up to {takes} of the {left} left of {}", room.limit);
+            if room.may_evict {
+                text += &format!(", and if that is full, the server {}, others' among them", room.when_full);
+            }
         }
         if !self.carriers.is_empty() {
             let written = units::bytes(self.written_bytes as f64);

@@ -152,7 +152,8 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
 /// Steps timed by the worker loop, in the order in which ops execute them. Steps reported by sessions come after
 /// `connect`, in the order given by the candidate's traits.
 pub(super) const STEPS: &[&str] = &[
-    "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
+    "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget",
+    "commit", "hit", "miss",
 ];
 
 /// Computes separately timed steps of ops, with their share of the ops' time.

@@ -16,9 +16,12 @@ pub struct Counters {
     pub unsynced_ops: u64,
     /// Attempts repeated because the store was busy or had closed the connection.
     pub retries: u64,
-    /// Requests that the cache in front of the blobs could not answer, so that the store behind it did.
+    /// Requests that a cache could not answer: the store behind it did, or the blob is gone.
     #[serde(default)]
     pub cache_misses: u64,
+    /// Blobs that the store threw away to make room for others.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub evictions: u64,
     /// Ops that timed out.
     pub timeouts: u64,
     /// First error message.
@@ -44,13 +47,22 @@ impl Counters {
 
     /// Adds later counts; the first error is kept.
     pub fn add(&mut self, other: &Counters) {
-        let Counters { errors, failed_ops, unsynced_ops, retries, cache_misses, timeouts, first_error } =
-            other;
+        let Counters {
+            errors,
+            failed_ops,
+            unsynced_ops,
+            retries,
+            cache_misses,
+            evictions,
+            timeouts,
+            first_error,
+        } = other;
         self.errors += errors;
         self.failed_ops += failed_ops;
         self.unsynced_ops += unsynced_ops;
         self.retries += retries;
         self.cache_misses += cache_misses;
+        self.evictions += evictions;
         self.timeouts += timeouts;
         self.first_error = self.first_error.take().or_else(|| first_error.clone());
     }
@@ -77,6 +89,7 @@ mod tests {
             unsynced_ops: 6,
             retries: 2,
             cache_misses: 3,
+            evictions: 7,
             timeouts: 4,
             first_error: None,
         };
@@ -84,6 +97,7 @@ mod tests {
         let later = Counters { first_error: Some("later".to_owned()), ..one.clone() };
         let sum: Counters = [&one, &first, &later].into_iter().collect();
         assert_eq!((sum.errors, sum.retries, sum.cache_misses, sum.timeouts), (3, 6, 9, 12));
+        assert_eq!(sum.evictions, 21);
         assert_eq!((sum.acknowledged(100), sum.done(100)), (85, 67));
         assert_eq!(sum.first_error.as_deref(), Some("first"));
     }

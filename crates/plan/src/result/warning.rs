@@ -561,14 +561,14 @@ with_details! {
     ))
     .at(places)
     .suggest("fewer `--workers`");
-    /// Requests missed the cache in front of the blobs.
+    /// Requests missed a cache.
     CacheMisses {
         /// Number of misses.
         answers: u64,
         /// Affected phases and candidates.
         places: Vec<AffectedPhases>,
     } => limits(format!(
-        "{} not in the cache in front of the blobs, and came from behind it: {}.",
+        "{} not in a cache, and came from behind it or not at all: {}.",
         were(*answers, "answer"),
         listed(places)
     ))

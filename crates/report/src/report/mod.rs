@@ -25,6 +25,7 @@ mod measured;
 mod operating;
 mod page;
 mod power_cuts;
+mod pressure;
 mod prose;
 mod published;
 mod section;

@@ -9,8 +9,8 @@ use super::markdown;
 use super::section::{Section, new};
 use super::view::warned;
 use super::{
-    advice, by_size, cite, clients, costs, findings, growth, measured, operating, power_cuts, published,
-    terminal,
+    advice, by_size, cite, clients, costs, findings, growth, measured, operating, power_cuts, pressure,
+    published, terminal,
 };
 use crate::judge::run_subject::run_subject;
 use crate::redact;
@@ -57,6 +57,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .terminal(terminal::warnings)
         .markdown(markdown::warnings),
     new(PHASES, "Phases").figures().html(html::phases_section).blocks(measured::blocks),
+    pressure::SECTION,
     clients::SECTION,
     new("disk", "Disk").figures().html(html::disk::section).blocks(html::disk::in_terminal),
     new("rounds", "Rounds, and whether the machine stayed the same")

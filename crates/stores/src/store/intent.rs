@@ -97,6 +97,8 @@ pub struct ServerLimit {
     pub when_full: String,
     /// What the owner can do: "raise maxmemory".
     pub way_out: String,
+    /// True if the server makes room by throwing blobs away and its owner allows that, so that any demand fits.
+    pub may_evict: bool,
     /// The part of the limit that a demand uses.
     pub takes: Box<dyn Fn(&Demand<'_>) -> u64>,
 }
@@ -118,13 +120,14 @@ impl ServerLimit {
             left,
             when_full: when_full.to_owned(),
             way_out: "make room there".to_owned(),
+            may_evict: false,
             takes: Box::new(takes),
         }
     }
 
     /// True if the demand fits.
     pub fn fits(&self, demand: &Demand<'_>) -> bool {
-        (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX
+        self.may_evict || (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX
     }
 
     /// The most blobs that fit, given that not all of them do.
@@ -155,6 +158,7 @@ mod tests {
             left,
             when_full: "evicts keys".to_owned(),
             way_out: "raise it".to_owned(),
+            may_evict: false,
             takes: Box::new(|demand| demand.live(|bytes| bytes + 10)),
         }
     }
@@ -165,6 +169,7 @@ mod tests {
         assert!(!room(126_249).fits(&DEMAND));
         assert_eq!(room(63_125).blobs_that_fit(&DEMAND), 50);
         assert_eq!(room(1000).blobs_that_fit(&DEMAND), 0);
+        assert!(ServerLimit { may_evict: true, ..room(1000) }.fits(&DEMAND));
     }
 
     #[test]

@@ -86,6 +86,12 @@ pub trait Store: Sync + Send {
         Ok(None)
     }
 
+    /// Number of blobs that the store has thrown away so far to make room for others; `None` if it never does. With a number, a
+    /// blob that was put may be missing: reading it is a miss, and a comparison accepts that it is gone, but no other bytes.
+    fn evictions(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Bytes of the indexes beside the data; `None` if the store does not tell the two apart.
     fn index_bytes(&self) -> Result<Option<u64>> {
         Ok(None)

@@ -26,6 +26,9 @@ pub struct Traits {
     /// Deletes only mark a blob; its space is freed when the store purges.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lazy_delete: bool,
+    /// It throws blobs away when it is full, so that one that was put may be missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_evict: bool,
     /// Keys are integers instead of digests.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub integer_keys: bool,

@@ -289,6 +289,8 @@ pub(super) struct CandidateRun<'a> {
     pub(super) aged_bytes: u64,
     /// Progress of a growing store.
     pub(super) growth: Growth,
+    /// Blobs that the store had evicted before the phase, if it evicts any.
+    pub(super) evictions: Option<u64>,
     pub(super) memory: MemoryBaseline,
     /// The candidate's memory limit, if its memory is counted.
     pub(super) limit: Option<MemoryLimit<'a>>,

@@ -203,6 +203,11 @@ impl<'a> CandidateRun<'a> {
         Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 
+    /// Blobs that the open store has evicted since it was started; `None` if it evicts none.
+    pub(in crate::engine) fn evictions_so_far(&self) -> Result<Option<u64>> {
+        self.open.as_ref().map_or(Ok(None), |(_, store)| Ok(store.evictions()?))
+    }
+
     /// Copies tallies and meters into the record of the round.
     pub(in crate::engine) fn finish(&self, round: &mut Round, tally: &Tally, meter: &Meter) -> Result<()> {
         round.ops = tally.ops;
@@ -210,6 +215,9 @@ impl<'a> CandidateRun<'a> {
         round.bytes = tally.bytes;
         round.passes = tally.passes;
         round.counters = tally.counters.clone();
+        // A server that was started again counts from 0.
+        let evictions = self.evictions_so_far()?.zip(self.evictions);
+        round.counters.evictions = evictions.map_or(0, |(now, then)| now.checked_sub(then).unwrap_or(now));
         round.first_ops_ns = tally.first_ops_ns.clone();
         round.syncs = tally.syncs;
         round.sync_seconds = tally.sync_ns as f64 / 1e9;

@@ -129,6 +129,7 @@ fn run_in_this_process(
         backup: None,
         aged_bytes: 0,
         growth: Growth::default(),
+        evictions: None,
         memory: MemoryBaseline::take(),
         limit: group.map(|group| MemoryLimit::new(group, slot.own_memory)),
         outcome: nothing_yet(subject),
@@ -340,6 +341,7 @@ impl CandidateRun<'_> {
             self.check_servers(true)?;
         }
         let caught_up_seconds = caught_up.map_err(|error| self.with_logs(error))?;
+        self.evictions = self.evictions_so_far()?;
         self.begin_memory();
         let mut done = work::of(phase).run(self, phase, repeat);
         self.has_put_off |= phase.writes();

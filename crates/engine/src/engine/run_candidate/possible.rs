@@ -44,6 +44,9 @@ fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase
     {
         return Some(why.to_owned());
     }
+    if candidate.traits().may_evict && (phase.custom_action().is_some() || phase.has_uploads()) {
+        return Some("it may have thrown away a blob that this needs".to_owned());
+    }
     if phase.memory.is_some()
         && let Some(why) = candidate.traits().kept_running()
     {

@@ -316,6 +316,7 @@ impl<C: Clock> WorkerPool<'_, C> {
             batch: job.batch,
             connect: job.connect,
             one_transaction: self.one_transaction,
+            evicts: self.store.evictions()?.is_some(),
             sync: job.sync,
             dir: self.dir,
             stop: self.stop,

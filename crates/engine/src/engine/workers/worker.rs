@@ -35,6 +35,8 @@ pub struct WorkerContext<'a, C: Clock> {
     pub connect: bool,
     /// True if all reads of a worker are one transaction.
     pub one_transaction: bool,
+    /// True if the store may have thrown a blob away, so that reading it is a miss.
+    pub evicts: bool,
     /// When a worker syncs; `None` in classes other than on-sync.
     pub sync: Option<SyncRule>,
     /// Directory of the store's files, which is examined if an op fails for lack of space.
@@ -242,6 +244,7 @@ pub fn work<'s, C: Clock>(
         }
         let prepared = writer.prepare(next.ops);
         let ready = if staged { prepare(shared, sessions, &mut tally) } else { Ok(()) };
+        let misses = tally.counters.cache_misses;
         let start = shared.clock.now();
         if next.due.is_some()
             && now <= due
@@ -264,7 +267,7 @@ pub fn work<'s, C: Clock>(
         match outcome {
             Ok(bytes) => {
                 tally.bytes += bytes;
-                tally.record(band_of(mean(bytes, next.ops.len())), Times { due, start, end });
+                record(shared, next.ops, bytes, misses, Times { due, start, end }, &mut tally);
                 if writer.must_sync(next.ops, bytes) {
                     now = writer.sync(sessions, now, &mut tally);
                 }
@@ -455,12 +458,13 @@ fn perform<C: Clock>(
                 session.delete(&shared.keys[op.blob as usize]).map(|()| u64::from(op.len))
             }
             (_, [op]) if op.kind == OpKind::Release => release(shared, sessions, op, tally),
-            (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer),
+            (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer)
+                .and_then(|found| hit_or_miss(found, shared.evicts, tally)),
             _ if ops[0].kind == OpKind::Delete => {
                 let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
                 session.delete_batch(&keys).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
             }
-            _ => get_many(session, shared.keys, ops, consumer),
+            _ => get_many(shared, session, ops, consumer, tally),
         };
         match outcome {
             Err(error) => again(shared.clock, error, &mut attempt, tally)?,
@@ -524,42 +528,81 @@ fn release<C: Clock>(
     Ok(u64::from(op.len))
 }
 
-/// Gets one blob or a part of one, and checks the number of bytes.
+/// Gets one blob or a part of one, and checks the number of bytes; `None` if there is no such blob.
 #[inline]
-fn get(session: &mut dyn Session, key: &Key, op: &PlannedOp, consumer: &mut Consumer) -> Result<u64> {
+fn get(session: &mut dyn Session, key: &Key, op: &PlannedOp, consumer: &mut Consumer) -> Result<Option<u64>> {
     let mut bytes = 0;
     let found = session.get(key, op.span(), &mut |piece| {
         bytes += piece.len() as u64;
         consumer.take(piece);
     })?;
     if !found {
-        return Err(Error::Failed(anyhow::anyhow!("no such blob, though it was put")));
+        return Ok(None);
     }
     if bytes != u64::from(op.len) {
         return Err(Error::Failed(anyhow::anyhow!("{bytes} B instead of {}", op.len)));
     }
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
-fn get_many(
+/// Returns the bytes of a get. A missing blob is an error, or a counted miss of no bytes if the store `evicts`.
+#[inline]
+fn hit_or_miss(found: Option<u64>, evicts: bool, tally: &mut Tally) -> Result<u64> {
+    match found {
+        Some(bytes) => Ok(bytes),
+        None if evicts => {
+            tally.counters.cache_misses += 1;
+            Ok(0)
+        }
+        None => Err(Error::Failed(anyhow::anyhow!("no such blob, though it was put"))),
+    }
+}
+
+/// Records the times of a successful op by the mean size of its blobs. Reads of a store that evicts are also timed apart, as hits and
+/// misses: an op before which there were `misses` is a miss if there are more now, and has the size of the blob that is gone.
+#[inline]
+fn record<C: Clock>(
+    shared: &WorkerContext<'_, C>,
+    ops: &[PlannedOp],
+    bytes: u64,
+    misses: u64,
+    times: Times,
+    tally: &mut Tally,
+) {
+    let mut size = mean(bytes, ops.len());
+    if shared.evicts && ops[0].kind.reads() {
+        let is_miss = tally.counters.cache_misses > misses;
+        tally.step(if is_miss { "miss" } else { "hit" }, times.end - times.start);
+        size = if is_miss { u64::from(ops[0].len) } else { size };
+    }
+    tally.record(band_of(size), times);
+}
+
+/// Gets several blobs. If the store evicts, an op is a miss unless it finds all of them.
+fn get_many<C: Clock>(
+    shared: &WorkerContext<'_, C>,
     session: &mut dyn Session,
-    keys: &[Key],
     ops: &[PlannedOp],
     consumer: &mut Consumer,
+    tally: &mut Tally,
 ) -> Result<u64> {
     if ops[0].kind == OpKind::Range {
         return Err(Error::Unsupported("a batch of range reads"));
     }
-    let keys: Vec<Key> = ops.iter().map(|op| keys[op.blob as usize]).collect();
+    let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
     let mut bytes = vec![0_u64; ops.len()];
     let found = session.get_many(&keys, &mut |index, piece| {
         bytes[index] += piece.len() as u64;
         consumer.take(piece);
     })?;
-    if found != ops.len() {
+    let is_whole = found == ops.len();
+    if !is_whole && !shared.evicts {
         return Err(Error::Failed(anyhow::anyhow!("{found} of {} blobs found", ops.len())));
     }
-    if let Some((bytes, op)) = bytes.iter().zip(ops).find(|(bytes, op)| **bytes != u64::from(op.len)) {
+    tally.counters.cache_misses += u64::from(!is_whole);
+    // One that is gone has no bytes.
+    let is_wrong = |bytes: u64, op: &PlannedOp| bytes != u64::from(op.len) && (is_whole || bytes > 0);
+    if let Some((bytes, op)) = bytes.iter().zip(ops).find(|(bytes, op)| is_wrong(**bytes, op)) {
         return Err(Error::Failed(anyhow::anyhow!("{bytes} B instead of {}", op.len)));
     }
     Ok(bytes.iter().sum())
@@ -610,8 +653,9 @@ pub fn reopen<C: Clock>(
 ) -> Result<Box<dyn Store>> {
     let start = clock.now();
     let store = open()?;
-    let bytes = get(store.session()?.as_mut(), key, op, &mut Consumer::Touch)?;
+    let found = get(store.session()?.as_mut(), key, op, &mut Consumer::Touch)?;
     let end = clock.now();
+    let bytes = hit_or_miss(found, false, tally)?;
     tally.ops += 1;
     tally.blobs += 1;
     tally.bytes += bytes;

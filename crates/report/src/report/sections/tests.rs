@@ -39,6 +39,7 @@ fn full() -> RunResult {
         rounds: vec![listed],
         ..of
     });
+    full.results.last_mut().unwrap().traits.may_evict = true;
     full.clients = serde_json::from_value(
         json!([{"rank": 0, "host": "h", "processors": 2, "clock_offset_ns": 0, "clock_uncertainty_ns": 0}]),
     )

@@ -16,7 +16,7 @@ use crate::store::*;
 use crate::stores::common::certificate::{self, TLS, TlsPort};
 use crate::stores::common::lock;
 use crate::stores::common::removal::PATIENCE;
-use crate::stores::common::servers::{self, CONNECTION, OURS, START_PATIENCE, URL, own_name};
+use crate::stores::common::servers::{self, CONNECTION, EVICTS, OURS, START_PATIENCE, URL, own_name};
 use crate::units;
 use crate::wire::buffer::{self, Address, Wire};
 use crate::wire::tls::TlsMode;
@@ -26,12 +26,17 @@ pub(in crate::stores) const MEMCACHED: Program = Program {
     ..Program::plain("memcached", &["--version"], "memcached 1.", "apt-get install memcached")
 };
 
+/// Option: the size of a private server that is smaller than what is put there.
+const MEMORY: OptionSpec = OptionSpec::bytes("memory", 0, 1 << 40, "0").about(
+    "memory of a private server (-m), which evicts the items used least recently when that is full; 0: as much as all blobs take",
+);
+
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "memcached",
     about: "memcached: the blob as one item; forgets all when it ends, and has no class but none",
     kind: Kind::Cache,
     programs: &[MEMCACHED],
-    options: &[CONNECTION, TLS, URL],
+    options: &[CONNECTION, TLS, MEMORY, EVICTS, URL],
     caps: |_| Capabilities {
         durability: &[Durability::None],
         persistent: false,
@@ -49,7 +54,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     },
     loss: |_, _| Losses::alike(Loss::All),
     integrity: |_, _| Integrity::NothingKept,
-    traits: servers::traits,
+    traits: |options| Traits { may_evict: servers::may_evict(options, &MEMORY), ..servers::traits(options) },
     memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs {
         of_machine: |options| certificate::refusal(options, &MEMCACHED),
@@ -75,6 +80,7 @@ struct Memcached {
     /// Suffix of every put command.
     expiry: String,
     op_timeout: Duration,
+    may_evict: bool,
     admin: Mutex<MemcachedClient>,
     /// The private server; stopped after everything above is dropped.
     instance: Option<MemcachedServer>,
@@ -86,14 +92,16 @@ struct Memcached {
 fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (address, prefix, expiry): (Address, String, String) = join_token.read()?;
     let admin = Mutex::new(MemcachedClient::connect(&address, setup.op_timeout)?);
-    let op_timeout = setup.op_timeout;
-    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, admin, instance: None, joined: true }))
+    let (op_timeout, may_evict) = (setup.op_timeout, servers::may_evict(setup.options, &MEMORY));
+    let instance = None;
+    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, may_evict, admin, instance, joined: true }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     if let Some(join_token) = setup.join_token {
         return join(setup, join_token);
     }
+    servers::check_size(setup.options, &MEMORY)?;
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(MemcachedServer::start(setup)?) } else { None };
     let external = instance.is_none();
@@ -109,6 +117,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         prefix: if external { format!("{}_", own_name()) } else { String::new() },
         expiry: if external { format!(" T{EXPIRY_SECONDS}") } else { String::new() },
         op_timeout: setup.op_timeout,
+        may_evict: servers::may_evict(setup.options, &MEMORY),
         admin: Mutex::new(admin),
         instance,
         joined: false,
@@ -129,6 +138,11 @@ fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
         "the server is older than memcached 1.6.10 (it says {version})"
     );
     let settings = admin.settings()?;
+    let evicts = settings.get("evictions").is_none_or(|evictions| evictions != "off");
+    ensure!(
+        evicts || !servers::may_evict(setup.options, &MEMORY),
+        "evicts=allowed is for a server that evicts, and this one refuses writes when it is full (-M): leave out evicts=allowed"
+    );
     let most: u64 = settings.get("item_size_max").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
     let need = setup.blob_bytes_max.min(LIMIT.bytes) + ITEM_BYTES;
     ensure!(most >= need, "the server's largest item (-I) is {most} B, and the largest blob needs {need} B");
@@ -140,9 +154,10 @@ fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 fn intent(setup: &Setup) -> Result<Intent> {
     certificate::check_theirs(setup.options)?;
+    servers::check_size(setup.options, &MEMORY)?;
     let mut admin = MemcachedClient::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
     let stats = [admin.stats("stats\r\n")?, admin.stats("stats slabs\r\n")?, admin.settings()?];
-    let room = room(stats.into_iter().flatten().collect());
+    let room = room(stats.into_iter().flatten().collect(), servers::may_evict(setup.options, &MEMORY));
     let why = "the server does not say how much memory it has given to slab classes";
     Ok(Intent {
         makes: format!("puts items `{OURS}...`"),
@@ -158,22 +173,23 @@ const PAGE_BYTES: u64 = 1 << 20;
 
 /// Memory not yet assigned to a size class. Unused memory of a class is no room for items of other sizes: these would evict items
 /// of their own class, however little all items take together.
-fn room(stats: Facts) -> Option<ServerLimit> {
+fn room(stats: Facts, may_evict: bool) -> Option<ServerLimit> {
     let number = |name: &str| stats.get(name).and_then(|value| value.parse::<u64>().ok());
     let (most, given) = (number("limit_maxbytes")?, number("total_malloced")?);
     let pool = number("slab_global_page_pool").unwrap_or(0) * PAGE_BYTES;
-    let when_full = match stats.get("evictions").map(String::as_str) {
-        // This name is both a setting and a counter; the setting comes last.
-        Some("off") => "refuses every write (-M)",
-        _ => "evicts the items that were not used for longest",
-    };
+    // This name is both a setting and a counter; the setting comes last.
+    let evicts = stats.get("evictions").is_none_or(|evictions| evictions != "off");
+    let when_full =
+        if evicts { "evicts the items that were not used for longest" } else { "refuses every write (-M)" };
+    let offer = if evicts { ", or let it evict (the option evicts=allowed)" } else { "" };
     let classes = Classes::of(&stats);
     Some(ServerLimit {
         limit: format!("its memory of {} (-m)", units::bytes(most as f64)),
         unit: LimitUnit::Bytes,
         left: most.saturating_sub(given) + pool,
         when_full: when_full.to_owned(),
-        way_out: "start it with more memory (-m)".to_owned(),
+        way_out: format!("start it with more memory (-m){offer}"),
+        may_evict: evicts && may_evict,
         takes: Box::new(move |demand| classes.bytes_of(demand)),
     })
 }
@@ -256,10 +272,18 @@ impl MemcachedServer {
         let sockets = SocketDir::make("s")?;
         let socket = sockets.path().join("s");
         let item_bytes = item_bytes(setup);
+        let memory = setup.options.number(MEMORY.name);
+        ensure!(
+            memory == 0 || memory >= 2 * item_bytes,
+            "memcached's memory must be twice its largest item or more: the option memory is {memory} B, and blobs of {} B need {} B",
+            setup.blob_bytes_max,
+            2 * item_bytes
+        );
+        let mib = if memory == 0 { memory_mib(setup, item_bytes) } else { memory >> 20 };
         let launch = Launch::new(program, setup.dir)
-            .args(["-I", &item_bytes.to_string(), "-m", &memory_mib(setup, item_bytes).to_string()])
-            // Reports a full memory as an error of the put; blobs that are evicted later would be harder to explain.
-            .arg("-M")
+            .args(["-I", &item_bytes.to_string(), "-m", &mib.to_string()])
+            // Unless it is to evict, it reports a full memory as an error of the put.
+            .args((memory == 0).then_some("-M"))
             // The vendor's default of 1024 at least: the server also counts its own descriptors and connections that have just
             // ended.
             .args(["-c", &(setup.workers * 2 + 1000).to_string()]);
@@ -529,6 +553,15 @@ impl Store for Memcached {
         self.instance.iter().map(|instance| &instance.server).collect()
     }
 
+    fn evictions(&self) -> Result<Option<u64>> {
+        if !self.may_evict {
+            return Ok(None);
+        }
+        let stats = lock(&self.admin).stats("stats\r\n")?;
+        let told = stats.get("evictions").and_then(|number| number.parse().ok());
+        told.map(Some).ok_or_else(|| Error::Failed(anyhow!("the server does not count what it evicts")))
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         let Memcached { admin, instance, prefix, joined, .. } = *self;
         let mut admin = admin.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -621,8 +654,14 @@ mod tests {
         ];
         let stats: Facts =
             stats.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(room(stats).map(|room| room.left), Some(7 << 20));
-        assert!(room(Facts::new()).is_none());
+        let told = room(stats.clone(), true).unwrap();
+        assert_eq!((told.left, told.may_evict), (7 << 20, true));
+        let refuses = Facts::from([("evictions".to_owned(), "off".to_owned())]);
+        assert_eq!(
+            room(stats.into_iter().chain(refuses).collect(), true).map(|room| room.may_evict),
+            Some(false)
+        );
+        assert!(room(Facts::new(), false).is_none());
     }
 
     #[test]

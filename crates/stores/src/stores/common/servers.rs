@@ -68,6 +68,28 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     about: "your own server instead of a private one; blobwise uses and removes only what it marked",
 };
 
+/// Option: whether the user's server may make room by throwing away what others keep there.
+pub(in crate::stores) const EVICTS: OptionSpec = OptionSpec::choice("evicts", &["refused", "allowed"])
+    .about("allowed: your own server may evict what is there, others' too, to make room for a run's blobs; misses are counted");
+
+/// True if blobs may be evicted: a private server has the size in this option, or the user's may evict.
+pub(in crate::stores) fn may_evict(options: &Options, size: &OptionSpec) -> bool {
+    match options.text(URL.name) {
+        "" => options.number(size.name) > 0,
+        _ => options.text(EVICTS.name) == "allowed",
+    }
+}
+
+/// Refuses a size for the user's server.
+pub(in crate::stores) fn check_size(options: &Options, size: &OptionSpec) -> Result<()> {
+    ensure!(
+        options.text(URL.name).is_empty() || options.number(size.name) == 0,
+        "the option `{}` is the size of a private server, and your own server has its size already",
+        size.name
+    );
+    Ok(())
+}
+
 /// Option: size of pieces, from the published comparison of ways to keep files in PostgreSQL.
 pub(in crate::stores) const PIECE: OptionSpec = OptionSpec::choice(
     "piece",

@@ -148,9 +148,8 @@ pub(super) fn intent(access: &StoreAccess) -> Result<Intent> {
     remove_stale(&mut client, access)?;
     let (limits, unknown, carriers) = match &mut client {
         // A server that ends the connection for a command that it does not know has other faults, which its ops show.
-        StoreClient::Redis(redis) => {
-            room::reported(redis).unwrap_or_else(|_closed| unreported("the server does not answer `INFO`"))
-        }
+        StoreClient::Redis(redis) => room::reported(redis, None)
+            .unwrap_or_else(|_closed| unreported("the server does not answer `INFO`")),
         StoreClient::Http(_) => unreported("HTTP has no request for it"),
     };
     Ok(Intent { makes: format!("puts keys `{OURS}...`"), pronoun: "them", limits, unknown, carriers })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::{Flush, RedisProduct};
+use super::{Flush, MAXMEMORY, RedisProduct, may_evict};
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
@@ -144,13 +144,15 @@ fn settings(setup: &Setup) -> Vec<String> {
     const QUERY_BYTES: u64 = 1 << 30;
     let bulk = setup.blob_bytes_max.max(BULK_BYTES);
     let query = (setup.blob_bytes_max + (64 << 20)).max(QUERY_BYTES);
+    // Without a limit, full memory is an error of the put instead of a lost blob.
+    let policy = if may_evict(setup.options) { "allkeys-lru" } else { "noeviction" };
     let mut settings = vec![
         // Workers' sessions, the admin connection, and a few spare ones for monitoring.
         ("maxclients", (setup.workers + 20).to_string()),
         ("proto-max-bulk-len", bulk.to_string()),
         ("client-query-buffer-limit", query.to_string()),
-        // Full memory is an error of the put instead of a lost blob.
-        ("maxmemory-policy", "noeviction".to_owned()),
+        ("maxmemory", setup.options.number(MAXMEMORY.name).to_string()),
+        ("maxmemory-policy", policy.to_owned()),
         // Periodic snapshots satisfy no class.
         ("save", String::new()),
     ];
@@ -404,6 +406,30 @@ pub(super) fn memory_bytes(admin: &mut RedisClient, name: &str) -> Result<Option
         }
     }
     Ok(Some(bytes))
+}
+
+/// Number of keys that the server has evicted since it began, whoever put them.
+pub(super) fn evictions(admin: &mut RedisClient) -> Result<u64> {
+    let told = info(admin, "stats")?.get("evicted_keys").and_then(|number| number.parse().ok());
+    told.ok_or_else(|| {
+        Error::Failed(anyhow!(
+            "the user may not ask for `INFO`, which counts evictions: allow it (+info), or leave out evicts=allowed"
+        ))
+    })
+}
+
+/// Refuses a server that would evict none of our keys, or does not say so: no miss would then be one.
+pub(super) fn check_evicts(admin: &mut RedisClient) -> Result<()> {
+    evictions(admin)?;
+    let told = info(admin, "memory")?;
+    let policy = told.get("maxmemory_policy").map_or("noeviction", String::as_str);
+    let limit = told.get("maxmemory").map_or("0", String::as_str);
+    ensure!(
+        policy.starts_with("allkeys") && limit != "0",
+        "evicts=allowed is for a server that evicts any key, and this one has maxmemory-policy {policy} and maxmemory {limit}: leave \
+         out evicts=allowed"
+    );
+    Ok(())
 }
 
 /// Waits until no background write is running.

@@ -15,7 +15,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::certificate::{self, TLS};
 use crate::stores::common::lock;
-use crate::stores::common::servers::{self, CONNECTION, URL};
+use crate::stores::common::servers::{self, CONNECTION, EVICTS, URL};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
 use crate::wire::tls::TlsMode;
@@ -51,16 +51,21 @@ const VALKEY_SERVER: RedisProduct = RedisProduct {
     version: "valkey_version",
 };
 
+/// Option: the size of a private server that is smaller than what is put there.
+const MAXMEMORY: OptionSpec = OptionSpec::bytes("maxmemory", 0, 1 << 40, "0").about(
+    "memory of a private server, which evicts the keys used least recently when that is full; 0: as much as all blobs take",
+);
+
 pub(in crate::stores) const REDIS: Adapter = Adapter {
     name: "redis",
     about: "Redis: the blob as one string; a log on disk in the durable classes",
     kind: Kind::Cache,
     programs: &[REDIS_SERVER.program],
-    options: &[CONNECTION, TLS, URL],
+    options: &[CONNECTION, TLS, MAXMEMORY, EVICTS, URL],
     caps,
     loss,
     integrity,
-    traits: servers::traits,
+    traits,
     memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs {
         of_machine: |options| certificate::refusal(options, &REDIS_SERVER.program),
@@ -81,6 +86,14 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     open: |setup| open(setup, &VALKEY_SERVER),
     ..REDIS
 };
+
+fn traits(options: &Options) -> Traits {
+    Traits { may_evict: may_evict(options), ..servers::traits(options) }
+}
+
+fn may_evict(options: &Options) -> bool {
+    servers::may_evict(options, &MAXMEMORY)
+}
 
 fn caps(_: &Options) -> Capabilities {
     Capabilities {
@@ -151,6 +164,7 @@ struct Redis {
     flushing: Mutex<u32>,
     op_timeout: Duration,
     flavour: &'static RedisProduct,
+    may_evict: bool,
     admin: Mutex<RedisClient>,
     /// The private server; stopped after everything above is dropped.
     instance: Option<RedisServer>,
@@ -182,6 +196,7 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
     if let Some(join_token) = setup.join_token {
         return join(setup, flavour, join_token);
     }
+    servers::check_size(setup.options, &MAXMEMORY)?;
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(RedisServer::start(setup, flavour)?) } else { None };
     let (address, login) = match &instance {
@@ -193,6 +208,9 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
     if external {
         rights::check(&mut admin, &login, setup.durability)?;
         admin.select(&login)?;
+    }
+    if may_evict(setup.options) {
+        instance::check_evicts(&mut admin)?;
     }
     let flush = match setup.durability {
         _ if external => {
@@ -228,6 +246,7 @@ impl Redis {
             flushing: Mutex::new(0),
             op_timeout: setup.op_timeout,
             flavour,
+            may_evict: may_evict(setup.options),
             admin: Mutex::new(admin),
             instance: None,
             joined: false,
@@ -341,6 +360,13 @@ impl Store for Redis {
             return Ok(None);
         }
         instance::memory_bytes(&mut lock(&self.admin), &self.name)
+    }
+
+    fn evictions(&self) -> Result<Option<u64>> {
+        if !self.may_evict {
+            return Ok(None);
+        }
+        instance::evictions(&mut lock(&self.admin)).map(Some)
     }
 
     /// The append-only file. In the durable classes it is the only file: the blobs are in memory.

@@ -1,24 +1,30 @@
 //! What a run makes in the user's Redis or Valkey, and how much memory is left there.
 
 use super::instance::{self, Remover};
+use super::{MAXMEMORY, may_evict};
 use crate::store::*;
 use crate::stores::common::certificate::check_theirs;
-use crate::stores::common::servers::OURS;
+use crate::stores::common::servers::{self, OURS};
 use crate::units;
 use crate::wire::redis::{RedisClient, RedisError, parse_url};
 
 /// Returns what a run makes in the user's server, and the memory that this server reports.
 pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     check_theirs(setup.options)?;
+    servers::check_size(setup.options, &MAXMEMORY)?;
     let (address, login) = parse_url(setup.options.text("url"))?;
     let mut admin = RedisClient::log_in(&address, &login, setup.op_timeout)?;
     instance::check_single(&mut admin)?;
+    let evicts = may_evict(setup.options);
+    if evicts {
+        instance::check_evicts(&mut admin)?;
+    }
     // Memory taken by leftovers of killed runs is freed first.
     if if_allowed(admin.select(&login))?.is_some() {
         let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
         if_allowed(instance::remove_stale(&mut admin, &remover))?;
     }
-    let (limits, unknown, carriers) = reported(&mut admin)?;
+    let (limits, unknown, carriers) = reported(&mut admin, Some(evicts))?;
     Ok(Intent {
         makes: format!("puts keys `{OURS}...` into database {}", login.database),
         pronoun: "them",
@@ -31,10 +37,10 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
 /// The limits that a server reports, why others are unknown, and the other receivers of every write.
 pub(in crate::stores) type ReportedRoom = (Vec<ServerLimit>, Option<String>, Vec<String>);
 
-/// Asks a server for its room.
-pub(in crate::stores) fn reported(admin: &mut RedisClient) -> Result<ReportedRoom> {
+/// Asks a server for its room. `evicts` says whether it may evict keys; `None` if the store has no option for that.
+pub(in crate::stores) fn reported(admin: &mut RedisClient, evicts: Option<bool>) -> Result<ReportedRoom> {
     let info = if_allowed(instance::info(admin, "default"))?.unwrap_or_default();
-    let (limits, unknown) = rooms(&info);
+    let (limits, unknown) = rooms(&info, evicts);
     Ok((limits, unknown, carriers(&info)))
 }
 
@@ -51,7 +57,7 @@ fn if_allowed<T>(done: Result<T>) -> Result<Option<T>> {
 }
 
 /// The memory limits from `INFO`, and what `INFO` does not tell.
-fn rooms(info: &Facts) -> (Vec<ServerLimit>, Option<String>) {
+fn rooms(info: &Facts, evicts: Option<bool>) -> (Vec<ServerLimit>, Option<String>) {
     let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
     let (Some(used), Some(most)) = (number("used_memory"), number("maxmemory")) else {
         return (
@@ -70,7 +76,11 @@ fn rooms(info: &Facts) -> (Vec<ServerLimit>, Option<String>) {
         let counted = used.saturating_sub(number("mem_not_counted_for_evict").unwrap_or(0));
         let limit = format!("maxmemory {}", units::bytes(most as f64));
         let left = most.saturating_sub(counted);
-        return (vec![room(limit, left, when_full, "raise maxmemory")], None);
+        // Other policies evict none of ours, and refuse writes in the end.
+        let evicts = evicts.filter(|_| policy.starts_with("allkeys"));
+        let offer = if evicts == Some(false) { ", or let it evict (the option evicts=allowed)" } else { "" };
+        let room = room(limit, left, when_full, &format!("raise maxmemory{offer}"));
+        return (vec![ServerLimit { may_evict: evicts == Some(true), ..room }], None);
     }
     // An upper bound: other processes of the machine may take more.
     let machine = number("total_system_memory").zip(number("used_memory_rss"));
@@ -95,6 +105,7 @@ fn room(limit: String, left: u64, when_full: String, way_out: &str) -> ServerLim
         left,
         when_full,
         way_out: way_out.to_owned(),
+        may_evict: false,
         takes: Box::new(takes),
     }
 }
@@ -121,7 +132,11 @@ mod tests {
         let of = |policy| {
             let used = [("used_memory", "17000000"), ("mem_not_counted_for_evict", "1000000")];
             let most = [("maxmemory", "24000000"), ("maxmemory_policy", policy)];
-            let (rooms, unknown) = rooms(&info(&[used, most].concat()));
+            let told = info(&[used, most].concat());
+            let (allowed, _) = rooms(&told, Some(true));
+            assert_eq!(allowed[0].may_evict, policy == "allkeys-lru");
+            let (rooms, unknown) = rooms(&told, Some(false));
+            assert_eq!(rooms[0].way_out.contains("evicts=allowed"), policy == "allkeys-lru");
             assert_eq!((rooms.len(), unknown), (1, None));
             assert_eq!((rooms[0].left, rooms[0].limit.as_str()), (8_000_000, "maxmemory 24 MB"));
             rooms[0].when_full.clone()
@@ -133,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_not_told_is_said() {
-        let (limits, unknown) = rooms(&Facts::new());
+        let (limits, unknown) = rooms(&Facts::new(), None);
         assert!(limits.is_empty() && unknown.is_some_and(|why| why.contains("INFO")));
         let unlimited = [
             ("used_memory", "1"),
@@ -141,7 +156,7 @@ mod tests {
             ("total_system_memory", "100"),
             ("used_memory_rss", "40"),
         ];
-        let (limits, unknown) = rooms(&info(&unlimited));
+        let (limits, unknown) = rooms(&info(&unlimited), None);
         assert_eq!(limits[0].left, 60);
         assert!(unknown.is_some_and(|why| why.contains("no maxmemory")));
     }
