@@ -191,7 +191,7 @@ fn other_region() -> Outcome {
     Ok(())
 }
 
-/// The servers compare each checksum, and it is part of what is signed.
+/// Each checksum is a part of what is signed: a server that does not find it in the request refuses that.
 fn hosts_and_checksums() -> Outcome {
     for (server, checksum) in [("versitygw", "crc32"), ("seaweedfs", "sha256")] {
         let work = Work::new();
