@@ -26,7 +26,6 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a URL that leads to no object store is an error before the run", nowhere),
         Trial::test("an object store that finds the clocks apart says so", clock_skew),
         Trial::test("a proxy that answers for an object store is told in its words", bad_gateway),
-        Trial::test("another region is refused with what to set", other_region),
         needing(
             "an object store takes hosts of buckets, and checksums of parts",
             no_versitygw().or_else(|| missing("s3")),
@@ -175,11 +174,7 @@ fn bad_gateway() -> Outcome {
     let port = answering("HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n<html>no</html>")?;
     let line = quick("s3", &format!("--op-timeout 1s --set s3.url=http://127.0.0.1:{port}/bucket"));
     say(&work, &line).refused(&["502 Bad Gateway", "after 3 attempts"]);
-    Ok(())
-}
-
-fn other_region() -> Outcome {
-    let work = Work::new();
+    // The bucket is somewhere else.
     let port = answering(
         "HTTP/1.1 301 Moved Permanently\r\nx-amz-bucket-region: eu-west-1\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?>\
          <Error><Code>PermanentRedirect</Code><Message>Use the endpoint.</Message><Endpoint>bucket.s3.example</Endpoint></Error>",
