@@ -48,7 +48,7 @@ fn main() -> Result<ExitCode> {
 /// Memory by number of blobs, whether it grows on a straight line, and the time of each phase.
 fn blobs() -> Result<bool> {
     let mut met = true;
-    for store in ["null", "lmdb", "files/packed"] {
+    for store in ["null", "lmdb"] {
         println!("{store}, {} to {} blobs of 1 kB", BLOBS[0], BLOBS[BLOBS.len() - 1]);
         let mut points = Vec::new();
         for blobs in BLOBS {

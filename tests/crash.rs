@@ -54,7 +54,7 @@ const MARIADB: &[&str] = &["mariadb/blob", "mariadb/chunked"];
 const POSTGRES: &[&str] = &["postgres/bytea", "postgres/chunked", "postgres/large-object"];
 const FERRETDB: &[&str] = &["ferretdb/document", "ferretdb/gridfs"];
 const OBJECTS: &[&str] = &["s3[server=versitygw]"];
-const FILES: &[&str] = &["files/hashed", "files/flat", "files/packed", "sqlite"];
+const FILES: &[&str] = &["files/hashed", "files/flat", "zip", "tar", "sqlite"];
 const FEW: &[&str] = &["files/hashed", "sqlite"];
 
 /// What no test cuts, as its name begins, and why.
@@ -1032,7 +1032,7 @@ fn each<T>(
 }
 
 fn embedded_killed() -> Result<()> {
-    let stores = ["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    let stores = ["files/hashed", "zip", "tar", "sqlite", "lmdb", "redb", "fjall"];
     let killed = each(&stores, Durability::ALL, |lab, trial| try_kills(lab, trial, 2, 2))?;
     let refuted: Vec<_> =
         killed.iter().filter(|(_, kills)| kills.verdict() == DeclarationVerdict::Refuted).collect();
@@ -1056,8 +1056,7 @@ fn failing() -> Result<()> {
 
 /// One write of a blob's bytes fails: the sync that is told so fails, and the next one may not promise what the first one did not keep.
 fn syncs_behind_a_failed_one() -> Result<()> {
-    let stores =
-        ["files/hashed", "files/flat[sync=fsync]", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    let stores = ["files/hashed", "files/flat[sync=fsync]", "zip", "tar", "sqlite", "lmdb", "redb", "fjall"];
     let (candidates, _) = candidates(&stores.map(str::to_owned), &Sets::default(), true)?;
     for candidate in &candidates {
         on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(candidate, dir, switch))

@@ -424,6 +424,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "loss": caps.durability.iter().map(loss).collect::<serde_json::Map<_, _>>(),
         "noticed_by": caps.durability.iter().map(integrity).collect::<serde_json::Map<_, _>>(),
         "persistent": caps.persistent,
+        "changes": caps.changes,
         "range": caps.range,
         "streams": caps.streams,
         "batch": caps.batch,

@@ -40,14 +40,17 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 /// Checks of what every store must do, and of what a store declares.
 const ABILITIES: &[Check] = &[
     open("returns-what-was-put", always, returns_what_was_put),
-    open("replaces", always, replaces),
-    open("deletes-twice", always, deletes_twice),
+    open("replaces", changes, replaces),
+    open("deletes-twice", changes, deletes_twice),
     open("exact-ranges", |subject| subject.caps().range, exact_ranges),
     open("sessions-agree", |subject| subject.caps().many, sessions_agree),
     open("is-joined", |subject| subject.invites() == Some(true), is_joined),
     open(
         "no-torn-blobs",
-        |subject| subject.caps().atomic_put && subject.caps().many && subject.caps().contents,
+        |subject| {
+            let caps = subject.caps();
+            caps.atomic_put && caps.many && caps.contents && caps.changes
+        },
         no_torn_blobs,
     ),
     open("agrees-with-a-map", always, agrees_with_a_map),
@@ -100,6 +103,7 @@ pub const BACKUP: &str = "backs-up-and-restores";
 
 /// Checks that a store refuses what it does not declare.
 const REFUSALS: &[Check] = &[
+    open("refuses-changes", |subject| !subject.caps().changes, refuses_changes),
     open("refuses-ranges", |subject| !subject.caps().range, refuses_ranges),
     open("refuses-a-second-session", |subject| !subject.caps().many, refuses_a_second_session),
     open("refuses-to-be-joined", |subject| subject.invites() == Some(false), refuses_to_be_joined),
@@ -128,6 +132,10 @@ const SETTLING: &[Check] =
 
 fn always(_: &Subject) -> bool {
     true
+}
+
+fn changes(subject: &Subject) -> bool {
+    subject.caps().changes
 }
 
 /// True if the store has no other class.
@@ -310,6 +318,18 @@ fn exact_ranges(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+fn refuses_changes(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(2);
+    let kept = blob(keys[0].id, 0, 5000);
+    let mut hand = bench.hand()?;
+    hand.put(&keys[0], &kept)?;
+    refused(hand.bare().put(&keys[0], b"new"), "a put in place of a blob")?;
+    for key in &keys {
+        refused(hand.bare().delete(key), "a delete")?;
+    }
+    hand.expect(&keys[0], Some(&kept)).context("after changes that were refused")
+}
+
 fn refuses_ranges(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(1);
     let mut hand = bench.hand()?;
@@ -321,18 +341,21 @@ fn refuses_ranges(bench: &mut Bench) -> Result<()> {
 fn sessions_agree(bench: &mut Bench) -> Result<()> {
     // Each of four sessions writes for each other one in turn.
     let keys = bench.keys(12);
+    let generations = if bench.subject.caps().changes { 2 } else { 1 };
     let mut hands = (0..4).map(|_| bench.hand()).collect::<Result<Vec<_>>>()?;
     for (turn, key) in keys.iter().enumerate() {
         let (writer, reader) = (turn % 4, (turn + 1 + turn / 4) % 4);
-        for generation in 0..2 {
+        for generation in 0..generations {
             let new = blob(key.id, generation, 1000 + 777 * turn);
             hands[writer].put(key, &new)?;
             hands[reader]
                 .expect(key, Some(&new))
                 .context("read by another session after the put returned")?;
         }
-        hands[reader].delete(key)?;
-        hands[writer].expect(key, None).context("read by another session after the delete returned")?;
+        if bench.subject.caps().changes {
+            hands[reader].delete(key)?;
+            hands[writer].expect(key, None).context("read by another session after the delete returned")?;
+        }
     }
     Ok(())
 }
@@ -517,12 +540,12 @@ fn one_random_op(
         _ => random.random_range(80_000..300_000),
     };
     match random.random_range(0..100) {
-        0..40 => {
+        0..40 if caps.changes || !model.contains_key(&key.id) => {
             let new = blob(key.id, op, len);
             hand.put(key, &new)?;
             model.insert(key.id, new);
         }
-        40..55 => {
+        40..55 if caps.changes => {
             hand.delete(key)?;
             model.remove(&key.id);
         }
@@ -587,14 +610,17 @@ fn expect_listed(hand: &mut Hand, keys: &[Key], model: &Model) -> Result<()> {
 
 fn counts_all(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(30);
+    let changes = bench.subject.caps().changes;
     let (blobs, bytes) = bench.store()?.totals()?;
     let mut hand = bench.hand()?;
     let mut wanted = (blobs, bytes);
     for (index, key) in keys.iter().enumerate() {
         let len = index * 7001 % 100_000;
-        hand.put(key, b"replaced")?;
+        if changes {
+            hand.put(key, b"replaced")?;
+        }
         hand.put(key, &blob(key.id, 0, len))?;
-        if index % 3 == 0 {
+        if changes && index % 3 == 0 {
             hand.delete(key)?;
         } else {
             wanted = (wanted.0 + 1, wanted.1 + len as u64);
@@ -621,12 +647,14 @@ fn lists(bench: &mut Bench) -> Result<()> {
         hand.put(key, &new)?;
         model.insert(key.id, new);
     }
-    for key in &keys[..16] {
-        hand.put(key, b"replaced")?;
-    }
-    for key in &keys[10..26] {
-        hand.delete(key)?;
-        model.remove(&key.id);
+    if bench.subject.caps().changes {
+        for key in &keys[..16] {
+            hand.put(key, b"replaced")?;
+        }
+        for key in &keys[10..26] {
+            hand.delete(key)?;
+            model.remove(&key.id);
+        }
     }
     expect_listed(&mut hand, &keys, &model)?;
     let listed = hand.list()?;
@@ -710,6 +738,9 @@ fn gets_several(bench: &mut Bench) -> Result<()> {
         let keys: Vec<Key> = places.iter().map(|place| keys[*place]).collect();
         let wanted: Vec<Option<&[u8]>> = places.iter().map(|place| blobs[*place].as_deref()).collect();
         hand.expect_many(&keys, &wanted)?;
+    }
+    if !bench.subject.caps().changes {
+        return Ok(());
     }
     let new = blob(keys[0].id, 1, 900);
     hand.put(&keys[0], &new)?;
@@ -819,10 +850,11 @@ fn facts_stay(bench: &mut Bench) -> Result<()> {
         bail!("the fact `{name}` says nothing");
     }
     let mut hand = bench.hand()?;
-    for (generation, key) in keys.iter().chain(&keys).enumerate() {
-        hand.put(key, &blob(key.id, generation as u64, 8_000))?;
+    keys.iter().try_for_each(|key| hand.put(key, &blob(key.id, 0, 8_000)))?;
+    if bench.subject.caps().changes {
+        keys.iter().try_for_each(|key| hand.put(key, &blob(key.id, 1, 8_000)))?;
+        keys[..15].iter().try_for_each(|key| hand.delete(key))?;
     }
-    keys[..15].iter().try_for_each(|key| hand.delete(key))?;
     hand.sync()?;
     expect_facts(&before, &bench.store()?.facts()?)?;
     bench.store()?.settle().context("settle")?;
@@ -843,20 +875,20 @@ fn expect_facts(before: &Facts, after: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// Puts, replaces and deletes blobs; returns the expected contents.
+/// Puts, replaces and deletes blobs, as far as the store does; returns the expected contents.
 fn fill(bench: &mut Bench) -> Result<(Vec<Key>, Model)> {
     let keys = bench.keys(60);
     let mut model = Model::new();
     let mut hand = bench.hand()?;
-    for key in &keys {
-        hand.put(key, &blob(key.id, 0, (key.id as usize * 7919) % 40_000))?;
+    let times: &[usize] = if bench.subject.caps().changes { &[7919, 6131] } else { &[7919] };
+    for (generation, times) in (0..).zip(times) {
+        for key in &keys {
+            let new = blob(key.id, generation, (key.id as usize * times) % 50_000);
+            hand.put(key, &new)?;
+            model.insert(key.id, new);
+        }
     }
-    for key in &keys {
-        let new = blob(key.id, 1, (key.id as usize * 6131) % 50_000);
-        hand.put(key, &new)?;
-        model.insert(key.id, new);
-    }
-    for key in &keys[10..20] {
+    for key in keys[10..20].iter().filter(|_| bench.subject.caps().changes) {
         hand.delete(key)?;
         model.remove(&key.id);
     }
@@ -878,16 +910,22 @@ fn expect_all(bench: &Bench, keys: &[Key], model: &Model) -> Result<()> {
 /// key that has no blob is read first.
 fn survives_reopening(case: &Case) -> Result<()> {
     let mut bench = Bench::open(case.world, case.subject)?;
-    let (keys, mut model) = fill(&mut bench)?;
+    let (mut keys, mut model) = fill(&mut bench)?;
     bench.reopen()?;
     expect_all(&bench, &keys, &model).context("after reopening")?;
-    for key in &keys[..10] {
+    let changes = case.subject.caps().changes;
+    let written = if changes { keys[..10].to_vec() } else { bench.keys(10) };
+    for key in &written {
         let new = blob(key.id, 2, 3000);
         bench.hand()?.put(key, &new)?;
         model.insert(key.id, new);
     }
-    bench.hand()?.delete(&keys[30])?;
-    model.remove(&keys[30].id);
+    if changes {
+        bench.hand()?.delete(&keys[30])?;
+        model.remove(&keys[30].id);
+    } else {
+        keys.extend(written);
+    }
     bench.store()?.settle().context("settle")?;
     expect_all(&bench, &keys, &model).context("after settling")?;
     bench.close()?;
@@ -939,7 +977,7 @@ fn settles_once(case: &Case) -> Result<()> {
     let (keys, mut model) = fill(&mut bench)?;
     // Many deletions leave the most to clean up.
     let mut hand = bench.hand()?;
-    for key in &keys[20..55] {
+    for key in keys[20..55].iter().filter(|_| case.subject.caps().changes) {
         hand.delete(key)?;
         model.remove(&key.id);
     }

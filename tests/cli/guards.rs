@@ -299,7 +299,7 @@ fn families() -> Outcome {
     let said = work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let stores: Vec<&str> = result.candidates.iter().map(|candidate| candidate.store.as_str()).collect();
-    for store in ["null", "files/flat", "files/hashed", "files/packed"] {
+    for store in ["null", "files/flat", "files/hashed"] {
         assert!(stores.contains(&store), "{store} is not in {stores:?}");
     }
     // What cannot be had is named.

@@ -350,7 +350,7 @@ fn put_off() -> Outcome {
         )
     };
     let plan = format!(
-        "stores = ['files/packed']\nphases = ['fill', 'read-warm', 'single', 'fours', 'read-again']\nrounds = 2\n\
+        "stores = ['sqlite']\nphases = ['fill', 'read-warm', 'single', 'fours', 'read-again']\nrounds = 2\n\
          corpus = {{ source = 'fixed:2kB', blobs = 100 }}\n{}{}",
         overwrite("single", 1),
         overwrite("fours", 4)

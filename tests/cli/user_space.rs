@@ -81,7 +81,7 @@ const RUN: &str =
 fn nothing_is_left() -> Outcome {
     let work = Work::new();
     let mounted = mounted(&work);
-    let stores = ["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "memcached", "nginx"];
+    let stores = ["files/hashed", "zip", "tar", "sqlite", "lmdb", "redb", "memcached", "nginx"];
     let stores: Vec<&str> = stores.into_iter().filter(|store| missing(store).is_none()).collect();
     let said =
         work.say(&format!("{RUN} --stores {} --rounds 1 --quiet --out out", stores.join(","))).ended(0);
@@ -114,7 +114,7 @@ fn disk() -> Outcome {
 fn signalled(signal: Signal) -> Outcome {
     let work = Work::new();
     let mounted = mounted(&work);
-    let line = format!("{RUN} --stores files/packed,sqlite,memcached --rounds 20 --verbose --out out");
+    let line = format!("{RUN} --stores files/hashed,sqlite,memcached --rounds 20 --verbose --out out");
     let child = run_until(&work, &line, "overwrite", 3);
     send(&child, signal);
     let said = wait(child);

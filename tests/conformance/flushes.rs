@@ -23,7 +23,7 @@ const MARK: &str = "/blobwise-mark/";
 
 // ---- the process that is traced ------------------------------------------------------------------------------------
 
-/// Opens the store, does a few ops of each kind, and closes it.
+/// Opens the store, does a few ops of each kind that it has, and closes it.
 pub fn act(subject: &Subject, home: &Home) -> Result<()> {
     let store = open(subject, home, Mode::Create, BLOB_BYTES_MAX)?;
     let batch = subject.caps().batch;
@@ -34,6 +34,10 @@ pub fn act(subject: &Subject, home: &Home) -> Result<()> {
             let (old, new) = (blob(first.id, 0, 5000), blob(first.id, 1, 6000));
             marked("put", || hand.put(&first, &old))?;
             sync(subject, &mut hand)?;
+            if !subject.caps().changes {
+                act_append_only(subject, &mut hand, turn)?;
+                continue;
+            }
             marked("put", || hand.put(&first, &new))?;
             sync(subject, &mut hand)?;
             if batch {
@@ -50,6 +54,18 @@ pub fn act(subject: &Subject, home: &Home) -> Result<()> {
     }
     store.settle()?;
     Ok(store.close()?)
+}
+
+/// As many puts and syncs as an op of each kind takes, of blobs that are not there.
+fn act_append_only(subject: &Subject, hand: &mut Hand, turn: u64) -> Result<()> {
+    for (id, syncs) in [(100, true), (200, false), (300, true)] {
+        let key = key(id + turn);
+        marked("put", || hand.put(&key, &blob(key.id, 0, 5000)))?;
+        if syncs {
+            sync(subject, hand)?;
+        }
+    }
+    Ok(())
 }
 
 fn sync(subject: &Subject, hand: &mut Hand) -> Result<()> {

@@ -16,7 +16,7 @@ use blobwise::store::{Durability, Key, Kind, Loss, Mode, Span};
 
 /// First argument of this program as the process that writes until it is killed.
 pub const CHILD: &str = "__writing";
-/// Number of keys, which are written again and again.
+/// Number of keys, which are written again and again by a store that replaces blobs.
 const KEYS: u64 = 24;
 /// Ops between two syncs.
 const SYNC_EVERY: u64 = 10;
@@ -35,6 +35,10 @@ fn op(subject: &Subject, number: u64) -> WriteOp {
     if number % SYNC_EVERY == SYNC_EVERY - 1 {
         return WriteOp::Sync;
     }
+    if !subject.caps().changes {
+        let len = 100 + number * 7919 % 60_000;
+        return WriteOp::Put(vec![(key(number), blob(number, number, len as usize))]);
+    }
     let written = |of: u64| {
         let id = (number * 7 + of * 5) % KEYS;
         let len = 100 + (number * 7919 + of * 104_729) % 60_000;
@@ -45,6 +49,11 @@ fn op(subject: &Subject, number: u64) -> WriteOp {
         5 if subject.caps().batch => WriteOp::Put((0..3).map(written).collect()),
         _ => WriteOp::Put(vec![written(0)]),
     }
+}
+
+/// Number of keys that ops with a smaller number than `count` write.
+fn keys(subject: &Subject, count: u64) -> u64 {
+    if subject.caps().changes { KEYS } else { count }
 }
 
 /// Writes until it is killed, and reports each op that has returned.
@@ -143,7 +152,7 @@ fn survives_one(case: &Case, ops: u64) -> Result<()> {
     drop(writer);
     let left = processes::wait_until_none(PATIENCE, || processes::using(&home.store));
     ensure!(left.is_empty(), "processes are left after the kill: {left:?}");
-    let mut bench = Bench::adopt(case.subject, home, KEYS)?;
+    let mut bench = Bench::adopt(case.subject, home, keys(case.subject, done + 1))?;
     compare(&bench, done)?;
     // The store must be usable.
     let more = bench.keys(1)[0];
@@ -224,7 +233,7 @@ fn promised_until(subject: &Subject, done: u64) -> u64 {
 
 /// All states that each key has had after the ops `0..count`, beginning with the state before all ops.
 fn states(subject: &Subject, count: u64) -> Vec<Vec<State>> {
-    let mut states: Vec<Vec<State>> = (0..KEYS).map(|_| vec![(0, None)]).collect();
+    let mut states: Vec<Vec<State>> = (0..keys(subject, count)).map(|_| vec![(0, None)]).collect();
     for number in 0..count {
         match op(subject, number) {
             WriteOp::Put(blobs) => {

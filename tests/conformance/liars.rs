@@ -22,7 +22,7 @@ use blobwise::store::{
 use blobwise::stores::{self, Entry};
 
 use crate::trials::Trial;
-use crate::{subjects, table};
+use crate::{honest, subjects, table};
 
 /// A lie, the class in which it is told, and the checks that must catch it.
 struct Liar {
@@ -43,6 +43,7 @@ const LIARS: &[Liar] = &[
     liar("answers-with-a-neighbour", &["returns-what-was-put"]),
     liar("keeps-the-old", &["replaces"]),
     liar("never-deletes", &["deletes-twice", "agrees-with-a-map"]),
+    liar("changes-undeclared", &["refuses-changes"]),
     liar("fails-to-delete-what-is-missing", &["deletes-twice"]),
     liar("finds-what-is-missing", &["deletes-twice"]),
     liar("ignores-the-end-of-a-range", &["exact-ranges"]),
@@ -126,9 +127,6 @@ const LIARS: &[Liar] = &[
 /// How long a process that was left behind sleeps: it ends by itself after the timeouts of all checks.
 const LEFT_SECONDS: &str = "20";
 
-/// Store that most liars wrap: it has every flag and every class.
-const INNER: &str = "files/packed";
-
 static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embedded));
 static FILES: LazyLock<Adapter> = LazyLock::new(|| adapter("files/liar", Kind::Files));
 static SQLITE: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-sqlite", Kind::Embedded));
@@ -163,12 +161,12 @@ type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
 
 fn adapter(name: &'static str, kind: Kind) -> Adapter {
     let (options, open): (&'static [OptionSpec], Open) = match name {
-        "liar" => (&[LIE], |setup| open(setup, INNER)),
+        "liar" => (&[LIE], |setup| open(setup, honest::ADAPTER.name)),
         "files/liar" => (&[LIE], |setup| open(setup, "files/hashed")),
         "liar-sqlite" => (&[LIE], |setup| open(setup, "sqlite")),
         "lmdb/liar" => (&[LIE], |setup| open(setup, "lmdb")),
         "nginx/liar" => (&[LIE, WORKERS], |setup| open(setup, "nginx")),
-        "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
+        "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, honest::ADAPTER.name)),
         _ => (&[LIE, LAZY, CONNECTION], |setup| open(setup, "postgres/bytea")),
     };
     Adapter {
@@ -209,12 +207,13 @@ fn inner_of(name: &str) -> &'static str {
         "lmdb/liar" => "lmdb",
         "nginx/liar" => "nginx",
         "postgres/liar" => "postgres/bytea",
-        _ => INNER,
+        _ => honest::ADAPTER.name,
     }
 }
 
 fn inner_adapter(name: &str) -> Option<&'static Adapter> {
     match stores::find(name) {
+        _ if name == honest::ADAPTER.name => Some(&honest::ADAPTER),
         Some(Entry::Ready(adapter)) => Some(adapter),
         _ => None,
     }
@@ -226,6 +225,7 @@ fn caps(options: &Options) -> Capabilities {
         durability: Durability::ALL,
         persistent: lie != "remembers-when-closed",
         contents: true,
+        changes: lie != "changes-undeclared",
         inodes: Inodes::FEW,
         atomic_put: true,
         range: lie != "ranges-undeclared",
@@ -356,8 +356,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
         "never-purges" => &[("delete", "lazy")],
         // With in-place puts, a hard link to the same file changes with it.
         "backup-follows-the-store" => &[("put", "in-place")],
-        // With in-place puts, it verifies no checksum.
-        "claims-checksums" => &[("put", "in-place")],
+        "claims-checksums" => &[(honest::VERIFY, "false")],
         _ => &[],
     };
     let options = subjects::subject(adapter, changed, setup.durability)?.options;

@@ -11,6 +11,7 @@ mod file_systems;
 mod flipping;
 mod flips;
 mod flushes;
+mod honest;
 mod kills;
 mod lazy;
 mod liars;

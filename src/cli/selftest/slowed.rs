@@ -265,6 +265,7 @@ mod tests {
             durability: _,
             persistent: _,
             contents: _,
+            changes: _,
             inodes: _,
             atomic_put: _,
             streams: _,

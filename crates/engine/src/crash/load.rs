@@ -1,5 +1,5 @@
-//! The load: puts, overwrites and deletes of a few blobs, and when each began and was acknowledged, as positions in the disk's
-//! log.
+//! The load: puts, overwrites and deletes of a few blobs, or one put of each in a store that is append-only, and when each began and
+//! was acknowledged, as positions in the disk's log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::store::{Durability, Key, Session, Store, content_key};
 
 /// Number of different keys.
 pub(super) const KEYS: u64 = 24;
-/// Ops of a load.
+/// Most ops of a load.
 const OPS: usize = 160;
 /// Ops between syncs in class on-sync.
 const SYNC_EVERY: usize = 10;
@@ -48,7 +48,9 @@ pub(super) type Digests = BTreeMap<u64, Vec<Key>>;
 impl CrashLoad {
     /// Builds the load; the same seed gives the same load.
     pub(super) fn for_trial(trial: &Trial<'_>, seed: u64) -> Result<CrashLoad> {
-        let mut load = CrashLoad { corpus: corpus(seed)?, ops: ops(seed), digests: Digests::new() };
+        let candidate = trial.candidate;
+        let changes = (candidate.adapter.caps)(&candidate.options).changes;
+        let mut load = CrashLoad { corpus: corpus(seed)?, ops: ops(seed, changes), digests: Digests::new() };
         if trial.uploads {
             load.digests = load.contents();
         }
@@ -110,9 +112,13 @@ fn corpus(seed: u64) -> Result<Corpus> {
     })
 }
 
-/// Draws the ops from the seed.
-fn ops(seed: u64) -> Vec<Op> {
+/// Draws the ops from the seed. Without `changes` each blob is put once.
+fn ops(seed: u64, changes: bool) -> Vec<Op> {
     let mut rng = SmallRng::seed_from_u64(seed);
+    if !changes {
+        let put = |key| Op { key, put: Some((key as u32 + 1, SIZES[rng.random_range(0..SIZES.len())])) };
+        return (0..KEYS).map(put).collect();
+    }
     (1..=OPS as u32)
         .map(|number| {
             let key = rng.random_range(0..KEYS);
@@ -270,16 +276,23 @@ mod tests {
 
     #[test]
     fn ops_are_those_of_the_seed_and_no_two_puts_have_the_same_bytes() {
-        assert_eq!(ops(1), ops(1));
-        assert_ne!(ops(1), ops(2));
+        assert_eq!(ops(1, true), ops(1, true));
+        assert_ne!(ops(1, true), ops(2, true));
         let corpus = corpus(1).unwrap();
         let mut seen = std::collections::BTreeSet::new();
-        for op in ops(1) {
+        for op in ops(1, true) {
             if let Some((generation, len)) = op.put {
                 let mut room = Vec::new();
                 assert!(seen.insert(corpus.contents.blob(op.key, generation, len, &mut room).to_vec()));
             }
         }
-        assert!(ops(1).iter().any(|op| op.put.is_none()));
+        assert!(ops(1, true).iter().any(|op| op.put.is_none()));
+    }
+
+    #[test]
+    fn a_store_that_is_append_only_gets_each_key_once() {
+        let keys: Vec<u64> = ops(1, false).iter().filter(|op| op.put.is_some()).map(|op| op.key).collect();
+        assert_eq!(keys, (0..KEYS).collect::<Vec<u64>>());
+        assert_ne!(ops(1, false), ops(2, false));
     }
 }

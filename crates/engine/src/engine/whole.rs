@@ -137,7 +137,7 @@ fn with_a_liar(plan: &mut Plan) {
 #[test]
 fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
     let dir = tempfile::tempdir().unwrap();
-    let stores = ["files/hashed", "files/flat", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    let stores = ["files/hashed", "files/flat", "sqlite", "lmdb", "redb", "fjall"];
     let head = format!(
         "stores = {stores:?}\nphases = ['fill', 'register', 'list-all', 'count-all', 'delete-all', 'release']\n\
          set = {{ 'files/hashed.catalogue' = 'sqlite', 'files/flat.catalogue' = 'sqlite' }}"

@@ -12,6 +12,8 @@ pub struct Capabilities {
     pub persistent: bool,
     /// Keeps the contents of blobs (the null store does not).
     pub contents: bool,
+    /// Replaces and deletes blobs. A store that does not is append-only: it takes each key once and refuses every delete.
+    pub changes: bool,
     /// A reader never sees half of a put.
     pub atomic_put: bool,
     /// `Span::Part` is served without reading the whole blob through the interface.
@@ -96,6 +98,7 @@ impl Capabilities {
         durability: Durability::ALL,
         persistent: true,
         contents: true,
+        changes: true,
         atomic_put: true,
         range: true,
         streams: true,
@@ -169,7 +172,7 @@ named! {
         Baseline = "baseline",
         /// Files in directories.
         Files = "files",
-        /// A file format of this project, which shows what a technique is worth. Not available as a product.
+        /// An experimental format, which shows what a technique is worth. Not available as a product.
         Technique = "technique",
         /// A library inside the process.
         Embedded = "embedded",

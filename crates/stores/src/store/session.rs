@@ -158,13 +158,14 @@ pub fn has_name(path: &Path, is_meant: impl Fn(&str) -> bool) -> bool {
 
 /// One worker's session. It refuses what the store cannot do and never emulates it.
 pub trait Session {
-    /// Creates or replaces a blob. A reader sees the old bytes or the new ones, never a mixture.
+    /// Creates or replaces a blob. A reader sees the old bytes or the new ones, never a mixture. An append-only store refuses a key
+    /// that has a blob.
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()>;
 
     /// Lends the requested bytes in order, none beyond the end of the blob; `false` if there is no such blob.
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool>;
 
-    /// Removes a blob. Removing a missing one succeeds.
+    /// Removes a blob. Removing a missing one succeeds, unless the store is append-only.
     fn delete(&mut self, key: &Key) -> Result<()>;
 
     /// Returns once this session's earlier writes are on stable storage.

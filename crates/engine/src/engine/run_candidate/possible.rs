@@ -59,8 +59,17 @@ fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase
     if plan.hands_of(phase).0 > 1 && !caps.many {
         return Some("one session at a time".to_owned());
     }
+    if !caps.changes && changes_blobs(phase) {
+        return Some("append-only: it neither replaces nor deletes blobs".to_owned());
+    }
     if plan.clients > 1 && !work::of(phase).is_for_clients(phase) {
         return Some(format!("is for one client, and this run has {}", plan.clients));
     }
     work::of(phase).impossible(&Applicant { plan, candidate, caps }, phase)
+}
+
+/// True if a phase replaces or deletes blobs.
+fn changes_blobs(phase: &Phase) -> bool {
+    let changes = |load: &Workload| load.mix.iter().any(|(kind, _)| kind.changes());
+    phase.load().is_some_and(changes) || phase.custom_action().is_some_and(|action| action.ages)
 }

@@ -67,7 +67,7 @@ pub const DEFAULT_STORES: &[&str] =
     &["null", "files/flat", "files/hashed", "sqlite", "lmdb", "redb", "fjall"];
 
 /// Default stores of `blobwise crash`: those that need no server and keep data on a disk.
-pub const CRASH_STORES: &[&str] = &["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+pub const CRASH_STORES: &[&str] = &["files/hashed", "zip", "tar", "sqlite", "lmdb", "redb", "fjall"];
 
 /// Default stores of `blobwise crash` with uploads: each way to keep a catalog without a server.
 pub const CRASH_UPLOADS: &[&str] =

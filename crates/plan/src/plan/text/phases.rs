@@ -37,6 +37,11 @@ impl OpKind {
         matches!(self, OpKind::Get | OpKind::Range)
     }
 
+    /// True if the op replaces or deletes a blob that is there.
+    pub fn changes(self) -> bool {
+        matches!(self, OpKind::Overwrite | OpKind::Delete | OpKind::Release)
+    }
+
     /// True if the op goes through a catalog of uploads.
     pub fn is_upload(self) -> bool {
         matches!(self, OpKind::Register | OpKind::Release)

@@ -23,7 +23,7 @@ const PUT: OptionSpec = OptionSpec::choice("put", &["atomic", "in-place"])
     .about("atomic: a draft, then rename; in-place: truncate and write, readers may see half a blob");
 const SYNC: OptionSpec = OptionSpec::choice("sync", &["syncfs", "fsync"])
     .about("how on-sync flushes: the file system once, or each file and directory written");
-const BUFFER: OptionSpec =
+pub(super) const BUFFER: OptionSpec =
     OptionSpec::bytes("buffer", 4 << 10, 64 << 20, "256KiB").about("bytes read by one call");
 
 pub(in crate::stores) const FLAT: Adapter = Adapter {

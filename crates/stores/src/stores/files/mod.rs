@@ -1,11 +1,17 @@
-//! Files in directories.
+//! Files in directories, and archives of files.
 
 use super::Entry;
 
+mod archive;
 pub(super) mod directories;
-mod packed;
 pub(super) mod ramdisk;
+mod tar;
+mod zip;
 
 /// The stores of this family.
-pub(super) const TABLE: &[Entry] =
-    &[Entry::Ready(&directories::FLAT), Entry::Ready(&directories::HASHED), Entry::Ready(&packed::ADAPTER)];
+pub(super) const TABLE: &[Entry] = &[
+    Entry::Ready(&directories::FLAT),
+    Entry::Ready(&directories::HASHED),
+    Entry::Ready(&zip::ADAPTER),
+    Entry::Ready(&tar::ADAPTER),
+];
