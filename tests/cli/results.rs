@@ -84,6 +84,7 @@ pub fn trials() -> Vec<Trial> {
             "a class that a store does not have is refused before anything is made",
             class_that_is_not_there,
         ),
+        Trial::test("what an archive cannot do is left out, and it says so", append_only),
     ];
     for plan in plans() {
         // A plan of which nothing can run here has nothing to show.
@@ -319,6 +320,28 @@ fn class_that_is_not_there() -> Outcome {
     let why = "the store has no class `each-write`; it has none";
     work.say(line).refused(&["memory[durability=each-write]", why]);
     assert!(!work.path("out").exists());
+    Ok(())
+}
+
+fn append_only() -> Outcome {
+    const CHANGES: [&str; 3] = ["overwrite", "delete-half", "delete-all"];
+    let work = Work::new();
+    let phases = "fill,read-warm,range-head,overwrite,list-all,count-all,back-up,restore,delete-half,reopen,delete-all";
+    let stores = "files/hashed,zip,tar";
+    work.say(&format!("run --stores {stores} --blobs 40 --rounds 1 --quiet --phases {phases} --out out"))
+        .ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert_eq!(result.results.len(), 3 * phases.split(',').count());
+    for cell in &result.results {
+        let (store, phase) = (cell.store.as_str(), cell.phase.as_str());
+        if store == "files/hashed" || !CHANGES.contains(&phase) {
+            assert_eq!(cell.status, Status::Measured, "{store}, {phase}: {:?}", cell.reason);
+            continue;
+        }
+        assert_eq!(cell.status, Status::NotPossible, "{store}, {phase}");
+        let why = cell.reason.as_deref().unwrap_or_default();
+        assert!(why.contains("append-only"), "{store}, {phase}: {why}");
+    }
     Ok(())
 }
 

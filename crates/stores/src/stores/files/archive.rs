@@ -162,7 +162,7 @@ impl<F: Format> Archive<F> {
         self.durability != Durability::None
     }
 
-    /// Loads the index, or makes it of the entries and cuts off what a crash left behind them.
+    /// Loads the index, or makes it of the entries.
     fn read_entries(&self) -> Result<()> {
         let known = F::load(&self.dir, &self.file)?;
         let is_whole = known.is_some();
@@ -171,17 +171,30 @@ impl<F: Format> Archive<F> {
             None => self.walk()?,
         };
         if !is_whole {
-            self.file.set_len(end)?;
-            if self.is_durable() {
-                // The entries found may be in the page cache only.
-                self.file.sync_data()?;
-            }
+            self.cut_off(end)?;
         }
         for (hex, entry) in entries {
             self.point(hex, entry);
         }
         *lock(&self.tail) = Tail { end, is_whole };
         self.appended.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Cuts off what a crash left behind the entries, and removes an index of what the archive was before.
+    fn cut_off(&self, end: u64) -> Result<()> {
+        self.file.set_len(end)?;
+        if let Some((name, _)) = F::index_beside(&[]) {
+            match std::fs::remove_file(self.dir.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        if self.is_durable() {
+            // The entries found may be in the page cache only.
+            self.file.sync_data()?;
+            File::open(&self.dir)?.sync_all()?;
+        }
         Ok(())
     }
 
