@@ -18,7 +18,7 @@ packages=(
     build-essential                       # the C compiler of the bundled SQLite and LMDB
     util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
-    e2fsprogs xfsprogs btrfs-progs               # file systems on a disk of our own
+    e2fsprogs xfsprogs btrfs-progs squashfs-tools    # file systems on a disk of our own, and in an image
     bindfs fuse3 fuse2fs                  # file systems in user space
     iproute2                              # a network of its own for ports
     nginx openssl                         # pages, TLS

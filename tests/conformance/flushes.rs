@@ -455,7 +455,13 @@ fn is_no_place_of_the_users(path: &Path, cache: &Path) -> bool {
         let first = rest.components().next();
         first.is_some_and(|first| first.as_os_str().to_string_lossy().starts_with("blobwise-"))
     });
-    path.starts_with(cache) || is_for_sockets || KERNELS.iter().any(|kernels| path.starts_with(kernels))
+    // A file system in an image is mounted through one.
+    let is_loop_device =
+        path.strip_prefix("/dev").is_ok_and(|name| name.to_string_lossy().starts_with("loop"));
+    path.starts_with(cache)
+        || is_for_sockets
+        || is_loop_device
+        || KERNELS.iter().any(|kernels| path.starts_with(kernels))
 }
 
 impl Trace {

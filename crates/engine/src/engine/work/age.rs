@@ -96,7 +96,10 @@ impl CandidateRun<'_> {
     /// growing store, which may have millions.
     fn fragments_per_blob(&self) -> Option<f64> {
         // A server may keep many blobs in a file, and has files of its own.
-        let has_files = self.caps().inodes.each_blob == 1 && !self.subject.candidate.traits().has_process;
+        // One that cannot change them may keep them in a file until it settles, and not longer.
+        let caps = self.caps();
+        let is_of_files = caps.inodes.each_blob == 1 && caps.changes;
+        let has_files = is_of_files && !self.subject.candidate.traits().has_process;
         let blobs = self.state.live_blobs();
         let is_asked = has_files && blobs > 0 && self.plan().text.grow.is_none();
         let fragments = is_asked.then(|| fragments_below(&self.dir)).flatten()?;

@@ -5,6 +5,7 @@ use super::Entry;
 mod archive;
 pub(super) mod directories;
 pub(super) mod ramdisk;
+mod squashfs;
 mod tar;
 mod zip;
 
@@ -14,4 +15,5 @@ pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&directories::HASHED),
     Entry::Ready(&zip::ADAPTER),
     Entry::Ready(&tar::ADAPTER),
+    Entry::Ready(&squashfs::ADAPTER),
 ];
