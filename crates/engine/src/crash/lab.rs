@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::Trial;
 use super::check::{self, CheckOutcome, Checker};
 use super::cuts::{self, Cut};
-use super::load::{self, CrashLoad, History, KEYS};
+use super::load::{self, CrashLoad, History, KEYS_MAX};
 use super::oracle::{BlobState, LoadHistory, StoreVerdict};
 use super::patience;
 use super::uploads::{CataloguedStore, DanglingEntry};
@@ -338,7 +338,7 @@ impl Lab {
             fits: true,
             blob_bytes_max: 64 << 10,
             store_bytes_max: 32 << 20,
-            keys_max: KEYS + 1,
+            keys_max: KEYS_MAX + 1,
             workers: self.workers,
             op_timeout: Duration::from_secs(10),
             options,
@@ -504,7 +504,7 @@ impl Lab {
         load: &CrashLoad,
         patience: Duration,
     ) -> Result<ExaminationOutcome> {
-        let (words, why) = (SharedWords::new(KEYS as usize + 2)?, SharedWords::new(64)?);
+        let (words, why) = (SharedWords::new(load.keys() as usize + 2)?, SharedWords::new(64)?);
         let looker =
             Forked::begin(|| self.read_all(trial, load, &words).unwrap_or_else(|error| say(&why, &error)))?;
         let mut doing = String::new();
@@ -530,7 +530,7 @@ impl Lab {
             0 | UNREADABLE => BlobState::Unreadable,
             op => BlobState::Of((op - OP) as usize),
         };
-        let blobs = (0..KEYS).map(seen).collect();
+        let blobs = (0..load.keys()).map(seen).collect();
         let open_seconds = open_seconds.filter(|_| is_over);
         let found =
             RecoveredState { open_seconds, refused, blobs, said: None, opened_again: false, fault: None };
@@ -549,7 +549,7 @@ impl Lab {
         let store = self.open(trial, load, Mode::Open).map_err(one_line)?;
         let mut session = store.session().map_err(|error| one_line(error.into()))?;
         let mut is_first = true;
-        for key in 0..KEYS {
+        for key in 0..load.keys() {
             let mut bytes = Vec::new();
             let outcome = session.get(&load.corpus.keys[key as usize], Span::Whole, &mut |piece| {
                 bytes.extend_from_slice(piece);

@@ -1,5 +1,5 @@
-//! The load: puts, overwrites and deletes of a few blobs, or one put of each in a store that is append-only, and when each began and
-//! was acknowledged, as positions in the disk's log.
+//! The load: puts, overwrites and deletes of a few blobs, or puts of many in a store that is append-only, and when each began and was
+//! acknowledged, as positions in the disk's log.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -14,9 +14,11 @@ use crate::host::disk::Log;
 use crate::host::fork::SharedWords;
 use crate::store::{Durability, Key, Session, Store, content_key};
 
-/// Number of different keys.
-pub(super) const KEYS: u64 = 24;
-/// Most ops of a load.
+/// Number of different keys in a store that replaces blobs. One that does not has one for each op.
+const KEYS: u64 = 24;
+/// Most keys of any load.
+pub(super) const KEYS_MAX: u64 = OPS as u64;
+/// Ops of a load.
 const OPS: usize = 160;
 /// Ops between syncs in class on-sync.
 const SYNC_EVERY: usize = 10;
@@ -50,11 +52,18 @@ impl CrashLoad {
     pub(super) fn for_trial(trial: &Trial<'_>, seed: u64) -> Result<CrashLoad> {
         let candidate = trial.candidate;
         let changes = (candidate.adapter.caps)(&candidate.options).changes;
-        let mut load = CrashLoad { corpus: corpus(seed)?, ops: ops(seed, changes), digests: Digests::new() };
+        let keys = if changes { KEYS } else { KEYS_MAX };
+        let (corpus, ops) = (corpus(seed, keys)?, ops(seed, changes));
+        let mut load = CrashLoad { corpus, ops, digests: Digests::new() };
         if trial.uploads {
             load.digests = load.contents();
         }
         Ok(load)
+    }
+
+    /// Number of different keys.
+    pub(super) fn keys(&self) -> u64 {
+        self.corpus.keys.len() as u64
     }
 
     fn contents(&self) -> Digests {
@@ -99,13 +108,13 @@ impl CrashLoad {
     }
 }
 
-/// Keys and contents of all loads.
-fn corpus(seed: u64) -> Result<Corpus> {
+/// Keys and contents of a load.
+fn corpus(seed: u64, keys: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
     let source = BlobSource::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
     Corpus::build(&CorpusSpecification {
         source,
-        blobs_max: Some(KEYS),
+        blobs_max: Some(keys),
         bytes_max: None,
         grows_to: None,
         seed,
@@ -117,7 +126,7 @@ fn ops(seed: u64, changes: bool) -> Vec<Op> {
     let mut rng = SmallRng::seed_from_u64(seed);
     if !changes {
         let put = |key| Op { key, put: Some((key as u32 + 1, SIZES[rng.random_range(0..SIZES.len())])) };
-        return (0..KEYS).map(put).collect();
+        return (0..KEYS_MAX).map(put).collect();
     }
     (1..=OPS as u32)
         .map(|number| {
@@ -278,7 +287,7 @@ mod tests {
     fn ops_are_those_of_the_seed_and_no_two_puts_have_the_same_bytes() {
         assert_eq!(ops(1, true), ops(1, true));
         assert_ne!(ops(1, true), ops(2, true));
-        let corpus = corpus(1).unwrap();
+        let corpus = corpus(1, KEYS).unwrap();
         let mut seen = std::collections::BTreeSet::new();
         for op in ops(1, true) {
             if let Some((generation, len)) = op.put {
@@ -292,7 +301,7 @@ mod tests {
     #[test]
     fn a_store_that_is_append_only_gets_each_key_once() {
         let keys: Vec<u64> = ops(1, false).iter().filter(|op| op.put.is_some()).map(|op| op.key).collect();
-        assert_eq!(keys, (0..KEYS).collect::<Vec<u64>>());
+        assert_eq!(keys, (0..KEYS_MAX).collect::<Vec<u64>>());
         assert_ne!(ops(1, false), ops(2, false));
     }
 }
