@@ -153,6 +153,12 @@ const TABLE: &[Row] = &[
         "blobwise run --age 0..8 --stores files/hashed,sqlite,redb",
         short!("run --age 0,0.5 --stores files/hashed,sqlite,redb --phases fill,read-warm"),
     ),
+    row(
+        "blobwise run --age 0..8 --age-by turnover,zipfian:0.99 --stores files/hashed,sqlite,redb",
+        short!(
+            "run --age 0,0.5 --age-by turnover,zipfian:0.99 --stores files/hashed,sqlite,redb --phases fill,read-warm"
+        ),
+    ),
     by_root(
         MOUNT,
         row(

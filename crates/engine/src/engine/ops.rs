@@ -2,7 +2,7 @@
 //! round.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Zipf};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::corpus::Corpus;
-use crate::plan::{OpKind, Order, RangeRule, Workload};
+use crate::plan::{OpKind, Order, RangeRule, Replacement, Workload};
 use crate::result::HotShare;
 use crate::rules::HOT_OPS_SHARE;
 use crate::store::{Key, Span};
@@ -381,24 +381,67 @@ fn uploads(
 
 /// Share of the live bytes by which ageing may change them.
 const AGEING_SLACK: f64 = 0.02;
-/// Number of blobs that are tried for an overwrite that keeps the live bytes within [`AGEING_SLACK`].
+/// Number of blobs that are tried for a replacement that keeps the live bytes within [`AGEING_SLACK`].
 const AGEING_TRIES: usize = 100;
+/// In a turnover, one in this many blobs is deleted and not put again yet, so that puts find the space of several.
+const TURNOVER_PART: usize = 100;
 
-/// Returns overwrites of random blobs with newly drawn sizes, until `bytes` are written; a list for one worker. The live bytes
-/// stay about those of the fill, so that a step differs by its age alone: a blob whose new size would change them too much is
-/// passed over. With too few blobs for that, the one that changes them least is taken.
-pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<PlannedOp> {
+/// Draws the blobs that ageing replaces.
+struct Victims {
+    /// Blobs that are replaced, the most popular one first.
+    ids: Vec<u32>,
+    ranks: Option<Zipf<f64>>,
+}
+
+impl Victims {
+    /// `life_seed` is the same at all ages, so that popular blobs stay so.
+    fn new(mut ids: Vec<u32>, order: Order, life_seed: u64) -> Victims {
+        let ranks = match order {
+            Order::Zipfian(theta) => Zipf::new(ids.len() as f64, theta).ok(),
+            _ => None,
+        };
+        if ranks.is_some() {
+            ids.shuffle(&mut SmallRng::seed_from_u64(life_seed));
+        }
+        Victims { ids, ranks }
+    }
+
+    /// Draws a blob that is there: the next one in place of one that is not.
+    fn draw(&self, state: &State, random: &mut SmallRng) -> u32 {
+        let place = match &self.ranks {
+            Some(ranks) => (ranks.sample(random) as usize).clamp(1, self.ids.len()) - 1,
+            None => random.random_range(0..self.ids.len()),
+        };
+        let from_there = self.ids[place..].iter().chain(&self.ids[..place]);
+        from_there.copied().find(|id| state.alive[*id as usize]).unwrap_or(self.ids[place])
+    }
+}
+
+/// Returns replacements of random blobs by others of newly drawn sizes, until about `bytes` are written, within half of the last
+/// blob, but at least one; a list for one worker. All blobs are there at its end, and the live bytes stay about those of the fill,
+/// so that a step differs by its age alone: a blob whose new size would change them too much is passed over. With too few blobs for
+/// that, the one that changes them least is taken. `life_seed` is the same for all steps of a life, `seed` differs.
+pub fn ageing(
+    corpus: &Corpus,
+    state: &State,
+    bytes: u64,
+    replacement: Replacement,
+    life_seed: u64,
+    seed: u64,
+) -> Vec<PlannedOp> {
     let mut random = SmallRng::seed_from_u64(seed);
     let alive = state.ids(true);
-    let mut state = state.clone();
     let filled: u64 = alive.iter().map(|id| corpus.sizes[*id as usize]).sum();
     let slack = (filled as f64 * AGEING_SLACK) as u64;
     let mut live: u64 = alive.iter().map(|id| state.len[*id as usize]).sum();
-    let (mut ops, mut written) = (Vec::new(), 0);
-    while written < bytes && !alive.is_empty() {
-        // Live bytes after overwriting a random blob, and the blob with its new size.
+    let victims = Victims::new(alive, replacement.order, life_seed);
+    let pending_max = if replacement.turnover { victims.ids.len() / TURNOVER_PART } else { 0 };
+    let mut state = state.clone();
+    let (mut ops, mut written, mut pending) = (Vec::new(), 0, VecDeque::new());
+    while (written < bytes || ops.is_empty()) && !victims.ids.is_empty() {
+        // Live bytes after replacing a random blob, and the blob with its new size.
         let mut draw = || {
-            let id = alive[random.random_range(0..alive.len())];
+            let id = victims.draw(&state, &mut random);
             let len = corpus.resized(u64::from(id), state.generation[id as usize] + 1);
             (live - state.len[id as usize] + len, id, len)
         };
@@ -413,15 +456,38 @@ pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<Plan
             }
         }
         let (after, id, len) = next;
-        live = after;
-        let generation = state.generation[id as usize] + 1;
-        let op = PlannedOp { blob: id, kind: OpKind::Overwrite, len: len as u32, generation, offset: 0 };
-        state.apply(&op);
         // An empty blob counts as one byte, so that this ends where most blobs are empty.
-        written += len.max(1);
-        ops.push(op);
+        let cost = len.max(1);
+        if !ops.is_empty() && (written + cost).saturating_sub(bytes) > bytes - written {
+            break;
+        }
+        (live, written) = (after, written + cost);
+        let generation = state.generation[id as usize] + 1;
+        let kind = if replacement.turnover { OpKind::Put } else { OpKind::Overwrite };
+        let put = PlannedOp { blob: id, kind, len: len as u32, generation, offset: 0 };
+        if replacement.turnover {
+            let len = state.len[id as usize] as u32;
+            let delete = PlannedOp { kind: OpKind::Delete, len, generation: generation - 1, ..put };
+            state.apply(&delete);
+            ops.push(delete);
+        }
+        pending.push_back(put);
+        while pending.len() > pending_max {
+            put_next(&mut pending, &mut state, &mut ops);
+        }
+    }
+    while !pending.is_empty() {
+        put_next(&mut pending, &mut state, &mut ops);
     }
     ops
+}
+
+/// Moves the first op that is pending to the list.
+fn put_next(pending: &mut VecDeque<PlannedOp>, state: &mut State, ops: &mut Vec<PlannedOp>) {
+    if let Some(put) = pending.pop_front() {
+        state.apply(&put);
+        ops.push(put);
+    }
 }
 
 /// Arranges up to `count` ids in the given order. Reads (`again`) may repeat ids; writes use each at most once.
@@ -943,24 +1009,56 @@ mod tests {
     }
 
     #[test]
-    fn ageing_overwrites_what_is_asked_and_keeps_the_live_bytes() {
-        let plan = crate::engine::work::resolved(
-            "stores = ['files/flat']\n[corpus]\nsource = 'web-images'\nblobs = 1000",
-        );
+    fn ageing_replaces_what_is_asked_and_keeps_the_live_bytes() {
+        let plan =
+            crate::engine::work::resolved("stores = ['files/flat']\n[corpus]\nsource = 'web-images'\nblobs = 1000");
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let of_a_blob_max = |way: &str| {
+            let replacement: Replacement = way.parse().unwrap();
+            let mut state = State::empty(&corpus);
+            state.alive.fill(true);
+            let mut puts = vec![0_u64; 1000];
+            for step in 0..4 {
+                let ops = ageing(&corpus, &state, corpus.bytes(), replacement, 7, step);
+                let written: Vec<&PlannedOp> = ops.iter().filter(|op| op.kind != OpKind::Delete).collect();
+                let bytes: u64 = written.iter().map(|op| u64::from(op.len)).sum();
+                assert!(bytes.abs_diff(corpus.bytes()) <= corpus.largest() / 2, "{way}: {bytes}");
+                let deleted = if replacement.turnover { written.len() } else { 0 };
+                assert_eq!(ops.len(), written.len() + deleted, "{way}");
+                written.iter().for_each(|op| puts[op.blob as usize] += 1);
+                for op in &ops {
+                    // What is deleted is there, and what is put in its place is not.
+                    assert_eq!(state.alive[op.blob as usize], op.kind != OpKind::Put);
+                    state.apply(op);
+                    assert!(state.live_blobs() + 1 >= 1000 - 10, "{way}: {} blobs", state.live_blobs());
+                }
+                let share = state.live_bytes() as f64 / corpus.bytes() as f64;
+                assert!((0.98..=1.02).contains(&share), "{way}: {share} at step {step}");
+                assert_eq!(state.live_blobs(), 1000, "{way}");
+            }
+            // The sizes are others, of the same distribution.
+            assert_ne!(state.len, corpus.sizes);
+            let median = corpus.quantile(0.5);
+            let below = state.len.iter().filter(|len| **len <= median).count();
+            assert!((420..=580).contains(&below), "{way}: {below}");
+            puts.into_iter().max().unwrap_or(0)
+        };
+        for way in ["overwrite", "turnover"] {
+            let (even, skewed) = (of_a_blob_max(way), of_a_blob_max(&format!("{way},zipfian:0.99")));
+            assert!(skewed > 3 * even, "{way}: {even} and {skewed}");
+        }
+    }
+
+    #[test]
+    fn a_step_of_age_catches_up_with_the_one_before_and_does_at_least_one_op() {
+        let plan =
+            crate::engine::work::resolved("stores = ['files/flat']\n[corpus]\nsource = 'fixed:1000'\nblobs = 10");
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         let mut state = State::empty(&corpus);
+        let ops =
+            |state: &State, bytes: u64| ageing(&corpus, state, bytes, Replacement::default(), 7, 1).len();
+        assert_eq!(ops(&state, 5_000), 0);
         state.alive.fill(true);
-        for step in 0..4 {
-            let ops = ageing(&corpus, &state, corpus.bytes(), step);
-            let written: u64 = ops.iter().map(|op| u64::from(op.len)).sum();
-            assert!((corpus.bytes()..corpus.bytes() + corpus.largest()).contains(&written), "{written}");
-            for op in &ops {
-                state.apply(op);
-                let share = state.live_bytes() as f64 / corpus.bytes() as f64;
-                assert!((0.98..=1.02).contains(&share), "{share} at step {step}");
-            }
-        }
-        // The sizes are others, of the same distribution.
-        assert_ne!(state.len, corpus.sizes);
+        assert_eq!([0, 400, 1_400, 1_600, 5_000].map(|bytes| ops(&state, bytes)), [1, 1, 1, 2, 5]);
     }
 }

@@ -33,3 +33,26 @@ fn ageing_overwrites_up_to_each_step_and_reads_there() {
         assert!(error.contains(words), "{wrong}: {error}");
     }
 }
+
+#[test]
+fn blobs_are_replaced_by_one_way_in_one_order() {
+    let by = |text: &str| text.parse::<Replacement>();
+    assert_eq!(by("overwrite").unwrap(), Replacement::default());
+    let turnover = Replacement { turnover: true, order: Order::Uniform };
+    assert_eq!(by("turnover").unwrap(), turnover);
+    let skewed = Replacement { order: Order::Zipfian(0.99), ..turnover };
+    assert_eq!(by("turnover, zipfian:0.99").unwrap(), skewed);
+    for wrong in
+        ["", "rewrite", "overwrite,once", "turnover,zipfian", "zipfian:0.99", "turnover,overwrite"]
+    {
+        let error = by(wrong).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("--age-by: `{wrong}` is not")), "{error}");
+    }
+    let design = |toml: &str| PlanText::parse(toml).unwrap().resolve(false).map(|plan| plan.design);
+    let aged = design("age = '0,1'\nage_by = 'turnover'").unwrap();
+    assert_eq!(aged.replacement, turnover);
+    // Also of the standard phase.
+    assert_eq!(design("phases = ['fill', 'age']\nage_by = 'turnover'").unwrap().replacement, turnover);
+    let error = format!("{:#}", design("age_by = 'turnover'").unwrap_err());
+    assert!(error.contains("give --age too"), "{error}");
+}

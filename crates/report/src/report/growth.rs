@@ -156,6 +156,7 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
         return Vec::new();
     }
     let mut all = vec![Block::Text(if result.plan.age.is_some() { ABOUT_AGES } else { ABOUT }.to_owned())];
+    all.extend(result.plan.age_by.as_ref().map(|by| Block::Text(format!("Blobs were replaced by `{by}`."))));
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);
         let table = table(result, &curves, &title, medium);

@@ -285,8 +285,10 @@ pub(super) struct CandidateRun<'a> {
     pub(super) has_put_off: bool,
     /// A backup that can be restored.
     pub(super) backup: Option<KeptBackup>,
-    /// Bytes overwritten by ageing so far.
+    /// Bytes that ageing put in place of others so far.
     pub(super) aged_bytes: u64,
+    /// Age that the last phase of ageing reached.
+    pub(super) aged_times: f64,
     /// Progress of a growing store.
     pub(super) growth: Growth,
     /// Blobs that the store had evicted before the phase, if it evicts any.

@@ -24,7 +24,7 @@ impl CandidateRun<'_> {
     /// True if the phase reads at an age that the store has not reached, because a phase that overwrites was not possible.
     fn is_too_young(&self, phase: &Phase) -> bool {
         let reads_at = phase.aged_to.filter(|_| !phase.writes());
-        reads_at.is_some_and(|percent| self.aged_bytes < self.bytes_at_age(percent as f64 / 100.0))
+        reads_at.is_some_and(|percent| self.aged_times < percent as f64 / 100.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ageing: overwrites blobs with new contents and sizes until a multiple of the live bytes has been overwritten since the fill;
+//! Ageing: replaces blobs by others of new contents and sizes until a multiple of the live bytes has been replaced since the fill;
 //! reads follow each step.
 
 use anyhow::Result;
@@ -8,14 +8,14 @@ use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
 use crate::host::disk::fragments_below;
-use crate::plan::{CustomAction, Phase, StandardPhase};
+use crate::plan::{CustomAction, OpKind, Phase, StandardPhase};
 use crate::result::Round;
 use crate::store::Durability;
 
 const NAME: &str = "age";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
-    about: "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each",
+    about: "replaces 1, 2 and 4 times the live bytes by blobs of new sizes, as `age_by` says; reads after each",
     phases: |_| [1.0, 2.0, 4.0].into_iter().flat_map(aged).collect(),
 }];
 
@@ -51,14 +51,22 @@ impl Work for AgeWork {
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let plan = candidate_run.plan();
         let times = phase.custom_action().map_or(0.0, |action| action.amount);
-        let seed = derived_seed(plan.seed, candidate_run.slot.round, &phase.id);
-        let target = candidate_run.bytes_at_age(times).saturating_sub(candidate_run.aged_bytes);
-        let ops = ageing(candidate_run.subject.corpus, &candidate_run.state, target, seed);
+        let seed = |purpose: &str| derived_seed(plan.seed, candidate_run.slot.round, purpose);
+        let (life_seed, seed) = (seed(NAME), seed(&phase.id));
+        // What the steps before wrote too much or too little is made up for.
+        let corpus = candidate_run.subject.corpus;
+        let target = ((times * corpus.bytes() as f64) as u64).saturating_sub(candidate_run.aged_bytes);
+        let ops = ageing(corpus, &candidate_run.state, target, plan.replacement, life_seed, seed);
         if ops.is_empty() {
             let why = "the store holds nothing that this phase could use";
             return Ok(Some(PhaseOutcome::NotPossible(why.to_owned())));
         }
-        candidate_run.aged_bytes += target;
+        let bytes = |deletes: bool| -> u64 {
+            let such = ops.iter().filter(|op| (op.kind == OpKind::Delete) == deletes);
+            such.map(|op| u64::from(op.len)).sum()
+        };
+        candidate_run.aged_bytes += bytes(false);
+        candidate_run.aged_times = times;
         let store_class = candidate_run.store()?.1;
         let job = Job {
             connect: candidate_run.connects(false),
@@ -76,6 +84,8 @@ impl Work for AgeWork {
         let [mut meter] = meters;
         candidate_run.settle(phase, &mut meter, &mut round)?;
         candidate_run.finish(&mut round, &tally, &meter)?;
+        // The figures per byte are those per byte that was put.
+        round.bytes = round.bytes.saturating_sub(bytes(true));
         candidate_run.note_space(&mut round)?;
         Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
@@ -104,10 +114,5 @@ impl CandidateRun<'_> {
         let is_asked = has_files && blobs > 0 && self.plan().text.grow.is_none();
         let fragments = is_asked.then(|| fragments_below(&self.dir)).flatten()?;
         Some(fragments as f64 / blobs as f64)
-    }
-
-    /// Bytes overwritten since the fill at an age.
-    pub(in crate::engine) fn bytes_at_age(&self, times: f64) -> u64 {
-        (times * self.subject.corpus.bytes() as f64) as u64
     }
 }

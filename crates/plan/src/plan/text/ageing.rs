@@ -2,8 +2,9 @@
 
 use anyhow::{Result, bail, ensure};
 
+use super::phases::parse_order;
 use super::values::check_excluded;
-use super::{Action, Phase, PlanText, part_of};
+use super::{Action, Order, Phase, PlanText, part_of};
 
 /// Default phases of ageing.
 pub(super) const AGEING_PHASES: &[&str] = &["fill", "read-warm", "read-cold"];
@@ -42,6 +43,46 @@ fn steps(text: &str) -> Result<Vec<u64>> {
     steps.dedup();
     ensure!(steps.len() > 1, "--age: `{text}`: one age shows no change; give two or more, such as 0..8");
     Ok(steps)
+}
+
+/// How ageing replaces blobs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replacement {
+    /// True if a blob is deleted and another is put; false if it is overwritten.
+    pub turnover: bool,
+    /// Order of the blobs that are replaced: uniform or zipfian.
+    pub order: Order,
+}
+
+impl Default for Replacement {
+    fn default() -> Replacement {
+        Replacement { turnover: false, order: Order::Uniform }
+    }
+}
+
+impl std::str::FromStr for Replacement {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Replacement> {
+        let (way, order) = text.split_once(',').unwrap_or((text, "uniform"));
+        let is_drawn = |order: &Order| matches!(order, Order::Uniform | Order::Zipfian(_));
+        let order = parse_order(order.trim()).ok().filter(is_drawn);
+        match (way.trim(), order) {
+            ("overwrite", Some(order)) => Ok(Replacement { turnover: false, order }),
+            ("turnover", Some(order)) => Ok(Replacement { turnover: true, order }),
+            _ => bail!(
+                "--age-by: `{text}` is not `overwrite` or `turnover`, alone or with an order, such as `turnover,zipfian:0.99`"
+            ),
+        }
+    }
+}
+
+/// Returns how the phases of a plan that age its stores replace blobs.
+pub(super) fn replacement(text: &PlanText, phases: &[Phase]) -> Result<Replacement> {
+    let Some(by) = &text.age_by else { return Ok(Replacement::default()) };
+    let has_ageing = phases.iter().any(|phase| phase.custom_action().is_some_and(|action| action.ages));
+    ensure!(has_ageing, "--age-by: `{by}` is for stores that age; give --age too, such as --age 0..8");
+    by.parse()
 }
 
 /// Checks that no key excludes ageing.

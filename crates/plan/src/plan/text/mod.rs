@@ -36,6 +36,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::ageing::Replacement;
 pub use self::claims::{
     Bound, ClaimText, DetailedOperand, ExpectedRange, FigureUnit, Metric, Operand, Quantity,
 };
@@ -231,6 +232,12 @@ optional_keys! {
         /// Blobs of one store of each candidate are replaced by others of new sizes, and read at each age.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub age: Option<String>,
+        /// Age stores by `overwrite` or `turnover` [default: overwrite]
+        ///
+        /// `turnover` deletes a blob and puts another for each that `overwrite` replaces. Any blob is as likely as another, or
+        /// few get most of it: `overwrite,zipfian:0.99`.
+        #[arg(long, value_name = "WAY[,ORDER]", help_heading = "Work")]
+        pub age_by: Option<String>,
         /// Extrapolate the growth to this many blobs, such as `10M`.
         ///
         /// Shown with how well the steps before the last one predict it.

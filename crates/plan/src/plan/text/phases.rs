@@ -735,7 +735,7 @@ impl PhaseText {
     }
 }
 
-fn parse_order(text: &str) -> Result<Order> {
+pub(super) fn parse_order(text: &str) -> Result<Order> {
     match text.split_once(':') {
         None if text == "once" => Ok(Order::Once),
         None if text == "sequential" => Ok(Order::Sequential),

@@ -89,6 +89,8 @@ pub struct Design {
     pub need: Vec<Need>,
     /// Corpora: one, or one for each size of a sweep.
     pub corpora: Vec<CorpusPlan>,
+    /// How ageing replaces blobs.
+    pub replacement: Replacement,
     /// Number of blobs to extrapolate a growth to.
     pub expect: Option<u64>,
     /// Scale factor for corpora and phases.
@@ -203,6 +205,7 @@ impl Resolver<'_> {
             request_ns: self.request_ns()?,
             need: self.need()?,
             corpora,
+            replacement: ageing::replacement(text, &phases)?,
             expect: growth::checked(text)?,
             only: BTreeMap::new(),
             only_by: self.only_by(&phases)?,
