@@ -17,6 +17,7 @@ const CLAIMS: &[(&str, u32)] = &[
     ("CSS", 3),
     ("DP", 1),
     ("GF", 9),
+    ("SVG", 8),
 ];
 
 fn published() -> Vec<(&'static str, Plan)> {

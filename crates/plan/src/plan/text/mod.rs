@@ -107,6 +107,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("afdesign-procedures-2008", include_str!("../../../../../plans/afdesign-procedures-2008.toml")),
     ("afdesign-queries-2009", include_str!("../../../../../plans/afdesign-queries-2009.toml")),
     ("gridfs-2015", include_str!("../../../../../plans/gridfs-2015.toml")),
+    ("sears-2006", include_str!("../../../../../plans/sears-2006.toml")),
 ];
 
 /// Names in a list: stores, phases, file systems.
