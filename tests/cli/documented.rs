@@ -159,6 +159,10 @@ const TABLE: &[Row] = &[
             "run --age 0,0.5 --age-by turnover,zipfian:0.99 --stores files/hashed,sqlite,redb --phases fill,read-warm"
         ),
     ),
+    row(
+        "blobwise run --age 0..8 --phases fill,read-cold,rejuvenate --stores files/hashed,sqlite,lmdb,redb",
+        short!("run --age 0,0.5 --phases fill,read-warm,rejuvenate --stores files/hashed,sqlite,lmdb,redb"),
+    ),
     by_root(
         MOUNT,
         row(

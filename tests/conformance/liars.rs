@@ -259,6 +259,7 @@ fn caps(options: &Options) -> Capabilities {
             }
             _ => Backup::None("a liar keeps none"),
         },
+        compaction: None,
         clients: match lie {
             "invites-to-another-store" => ClientSupport::Directory,
             _ => ClientSupport::One("a liar is enough"),

@@ -84,6 +84,7 @@ impl Store for Slowed {
         fn back_up(&self, to: &Path) -> Result<()>;
         fn restore(&self, from: &Path) -> Result<()>;
         fn evictions(&self) -> Result<Option<u64>>;
+        fn compact_into(&self, to: &Path) -> Result<()>;
         fn index_bytes(&self) -> Result<Option<u64>>;
         fn is_log(&self, path: &Path) -> bool;
         fn memory_bytes(&self) -> Result<Option<u64>>;
@@ -91,6 +92,10 @@ impl Store for Slowed {
         fn is_staged(&self) -> bool;
         fn picture(&self, key: &Key) -> Result<Option<Vec<u8>>>;
         fn join_token(&self) -> Result<JoinToken>;
+    }
+
+    forward! { inner:
+        fn compact(&mut self) -> Result<()>;
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
@@ -281,13 +286,19 @@ mod tests {
             one_transaction,
             totals,
             backup,
+            compaction,
         } = (adapter.caps)(&options);
-        let store = (adapter.open)(&setup).unwrap();
+        let mut store = (adapter.open)(&setup).unwrap();
         assert_eq!(is_refused(&store.open_catalogue()), !catalogue, "{name}: open_catalogue");
         assert_eq!(is_refused(&store.reader().map(drop)), one_transaction.is_none(), "{name}: reader");
         let aside = tempfile::tempdir().unwrap();
         let is_made = matches!(backup, Backup::Image(_) | Backup::Dump(_));
         assert_eq!(is_refused(&store.back_up(aside.path())), !is_made, "{name}: back_up");
+        let copies = matches!(compaction, Some(Compaction::Copy(_)));
+        let copy = tempfile::tempdir().unwrap();
+        assert_eq!(is_refused(&store.compact_into(copy.path())), !copies, "{name}: compact_into");
+        let rewrites = matches!(compaction, Some(Compaction::InPlace(_)));
+        assert_eq!(is_refused(&store.compact()), !rewrites, "{name}: compact");
         assert_eq!(is_refused(&store.totals()), !totals, "{name}: totals");
         let mut session = store.session().unwrap();
         assert_eq!(store.session().is_ok(), many, "{name}: a second session");

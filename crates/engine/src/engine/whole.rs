@@ -172,6 +172,42 @@ fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
 }
 
 #[test]
+fn an_old_store_is_rewritten_and_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = "stores = ['sqlite', 'lmdb', 'redb', 'fjall']\nage = '0,2'\nphases = ['fill', 'read-warm', 'rejuvenate']";
+    let result = measured_as(dir.path(), head, |_plan| {});
+    let of = |store: &str, phase: &str| {
+        let mut cells = result.results.iter();
+        cells.find(|cell| (cell.store.as_str(), cell.phase.as_str()) == (store, phase)).unwrap()
+    };
+    for (store, wanted) in
+        [("sqlite", "`VACUUM INTO`"), ("lmdb", "`mdb_env_copy2`"), ("redb", "`Database::compact`")]
+    {
+        let cell = of(store, "rejuvenate");
+        assert_eq!(cell.status, Status::Measured, "{store}: {:?}", cell.reason);
+        let Some(Upkeep::Rewrites { by, before_bytes, left_bytes, .. }) = &cell.rounds[0].upkeep else {
+            panic!("{store}: {:?}", cell.rounds[0].upkeep)
+        };
+        assert!(by.contains(wanted), "{store}: {by}");
+        assert!(
+            left_bytes.is_some() && left_bytes <= before_bytes,
+            "{store}: {before_bytes:?}, {left_bytes:?}"
+        );
+        let read = of(store, "read-warm-after-rejuvenate");
+        assert_eq!(read.status, Status::Measured, "{store}: {:?}", read.reason);
+    }
+    let refused = of("fjall", "rejuvenate").reason.clone().unwrap_or_default();
+    assert!(refused.starts_with("no rewrite: its vendor documents none"), "{refused}");
+    for report in [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)]
+    {
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in ["Operating it", "disk left", "Rewritten by:"] {
+            assert!(report.contains(words), "no `{words}` in {report}");
+        }
+    }
+}
+
+#[test]
 fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_in_every_report() {
     let dir = tempfile::tempdir().unwrap();
     let head = "stores = ['files/hashed', 'files/flat', 'redb', 'memory']\nphases = ['fill', 'operate']";

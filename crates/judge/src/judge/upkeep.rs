@@ -29,8 +29,32 @@ pub struct CandidateUpkeep<'r> {
     pub delete: Option<Interval>,
     /// Disk space left after deleting everything, as a share of that before.
     pub left: Option<f64>,
+    /// Its rewrite.
+    pub rewrite: Option<RewriteUpkeep<'r>>,
     /// Reasons for tasks that it cannot do.
     pub reasons: Vec<&'r str>,
+}
+
+/// Rewrite of a store, averaged over rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RewriteUpkeep<'r> {
+    /// Time, including the flush of the file system.
+    pub time: Option<Interval>,
+    /// Call, statement or program.
+    pub by: &'r str,
+    /// Disk space afterwards, as a share of that before.
+    pub left: Option<f64>,
+    /// Fragments per blob before and afterwards.
+    pub fragments: Option<(f64, f64)>,
+}
+
+impl CandidateUpkeep<'_> {
+    /// True if it was listed, counted, backed up, restored or emptied.
+    pub fn is_operated(&self) -> bool {
+        [&self.list, &self.count, &self.back_up, &self.restore, &self.delete]
+            .iter()
+            .any(|time| time.is_some())
+    }
 }
 
 /// True if a phase is an operator task.
@@ -85,6 +109,16 @@ fn add<'r>(line: &mut CandidateUpkeep<'r>, cell: &'r Cell) {
                 _ => None,
             });
         }
+        Some(Upkeep::Rewrites { by, .. }) => {
+            let of = |value: fn(&Upkeep) -> Option<f64>| mean(cell, value);
+            let before = of(|upkeep| rewritten(upkeep)?.0);
+            line.rewrite = Some(RewriteUpkeep {
+                time: each(&of_an_op),
+                by,
+                left: of(|upkeep| rewritten(upkeep)?.2),
+                fragments: before.zip(of(|upkeep| rewritten(upkeep)?.1)),
+            });
+        }
         Some(Upkeep::DeletesAll { .. }) => {
             line.delete = each(&|round| match &round.upkeep {
                 Some(Upkeep::DeletesAll { seconds, .. }) => *seconds,
@@ -115,6 +149,15 @@ pub fn left_bytes(cell: &Cell) -> Option<f64> {
         Upkeep::DeletesAll { left_bytes, .. } => left_bytes.map(|left| left as f64),
         _ => None,
     })
+}
+
+/// Fragments before and after a rewrite, and the disk space after it as a share of that before.
+fn rewritten(upkeep: &Upkeep) -> Option<(Option<f64>, Option<f64>, Option<f64>)> {
+    let Upkeep::Rewrites { before_bytes, left_bytes, fragments_before, fragments_left, .. } = upkeep else {
+        return None;
+    };
+    let left = left_bytes.zip(*before_bytes).and_then(|(left, before)| share(left, before));
+    Some((*fragments_before, *fragments_left, left))
 }
 
 fn share(part: u64, whole: u64) -> Option<f64> {
@@ -168,6 +211,24 @@ mod tests {
         assert!(close(line.back_up, 2.0) && close(line.delete, 5.0), "{line:?}");
         assert_eq!((line.per_byte, line.left), (Some(1.5), Some(0.25)));
         assert_eq!((line.list, line.reasons), (None, vec!["no list"]));
+    }
+
+    #[test]
+    fn a_rewrite_has_its_time_and_what_it_changed() {
+        let rewritten = Upkeep::Rewrites {
+            by: "`VACUUM INTO`".to_owned(),
+            before_bytes: Some(400),
+            left_bytes: Some(100),
+            fragments_before: Some(3.0),
+            fragments_left: None,
+        };
+        let mut line = CandidateUpkeep::default();
+        let cell = cell("one", &[2.0, 2.0], Some(rewritten));
+        add(&mut line, &cell);
+        assert!(!line.is_operated());
+        let rewrite = line.rewrite.unwrap();
+        assert_eq!((rewrite.by, rewrite.left, rewrite.fragments), ("`VACUUM INTO`", Some(0.25), None));
+        assert!((rewrite.time.unwrap().median - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -169,7 +169,7 @@ pub struct Round {
     /// programs, and metadata that the file system writes for these pages, which cannot be told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_written_bytes: Option<u64>,
-    /// Disk space used after the phase; ageing phases, and the fill of a growth or before ageing.
+    /// Disk space used after the phase; ageing and rewriting phases, and the fill of a growth or before ageing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
     /// Fragments of the blobs' files, per blob; ageing phases and the fill before them, of stores with a file for each

@@ -33,6 +33,23 @@ pub enum Upkeep {
         /// Number of blobs compared.
         blobs: u64,
     },
+    /// The store was rewritten by its vendor's own means, or its files were defragmented, and the file system flushed.
+    Rewrites {
+        /// Call, statement or program.
+        by: String,
+        /// Disk space used before; absent if it cannot be determined.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before_bytes: Option<u64>,
+        /// Disk space used afterwards; absent if it cannot be determined.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left_bytes: Option<u64>,
+        /// Fragments of the blobs' files before, per blob; absent where they are not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fragments_before: Option<f64>,
+        /// Fragments of the blobs' files afterwards, per blob; absent where they are not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fragments_left: Option<f64>,
+    },
     /// Every blob was deleted.
     DeletesAll {
         /// Seconds from the first delete until the store had released the disk space that it releases by itself:

@@ -1,11 +1,11 @@
-//! Operating a store, in every kind of report: duration of each task on the whole store, size of a backup, and disk space left
-//! after deleting everything.
+//! Operating a store, in every kind of report: duration of each task on the whole store, size of a backup, disk space left after
+//! deleting everything, and what a rewrite brings back.
 
 use super::block::{Block, Medium};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use crate::judge::answer::with_reasons;
-use crate::judge::upkeep::{CandidateUpkeep, lines};
+use crate::judge::upkeep::{CandidateUpkeep, RewriteUpkeep, lines};
 use crate::result::{Interval, RunResult};
 use crate::units;
 
@@ -27,6 +27,24 @@ fn cells(of: &CandidateUpkeep<'_>, medium: Medium) -> Vec<TableCell> {
         time(&of.restore),
         time(&of.delete),
         shown(of.left, units::percent),
+    ]
+}
+
+const REWRITE_COLUMNS: [&str; 5] = ["store", "#rewrite", "#disk left", "#fragments", "#after"];
+
+/// Text above the table of rewrites.
+const ABOUT_REWRITES: &str = "The store is rewritten as one op, with the flush of its file system, and every blob is compared at the end of the run. Disk left is the disk space afterwards, as a share of that before. Fragments are those of the blobs' files, per blob, before and after.";
+
+/// Cells of a rewrite.
+fn rewrite_cells(of: &CandidateUpkeep<'_>, rewrite: &RewriteUpkeep<'_>, medium: Medium) -> Vec<TableCell> {
+    let show = if medium == Medium::Terminal { middle } else { with_ends };
+    let fragments = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
+    vec![
+        named(&label(of)),
+        shown(rewrite.time.as_ref(), show),
+        shown(rewrite.left, units::percent),
+        fragments(rewrite.fragments.map(|(before, _)| before)),
+        fragments(rewrite.fragments.map(|(_, after)| after)),
     ]
 }
 
@@ -68,6 +86,10 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
         (format!("{}{closed}", of.by), of.store.to_owned())
     });
     all.extend(with_reasons(means).map(|list| format!("Backed up by: {list}.")));
+    let rewritten =
+        |of: &CandidateUpkeep<'_>| Some((of.rewrite.as_ref()?.by.to_owned(), of.store.to_owned()));
+    let rewritten = lines.iter().filter(is_first).filter_map(rewritten);
+    all.extend(with_reasons(rewritten).map(|list| format!("Rewritten by: {list}.")));
     let reasons = lines
         .iter()
         .filter(is_first)
@@ -78,11 +100,21 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
 
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let lines = lines(result);
+    let mut all = Vec::new();
     // Each step of a growth or of ageing has a list of its own, in their section.
-    if lines.is_empty() || result.plan.has_steps() {
-        return Vec::new();
+    if !result.plan.has_steps() && lines.iter().any(CandidateUpkeep::is_operated) {
+        let mut table = Table::new("What an operator does with a whole store", COLUMNS);
+        lines.iter().for_each(|of| table.push(cells(of, medium)));
+        all.extend([Block::Text(ABOUT.to_owned()), Block::Table(table)]);
     }
-    let mut table = Table::new("What an operator does with a whole store", COLUMNS);
-    lines.iter().for_each(|of| table.push(cells(of, medium)));
-    vec![Block::Text(ABOUT.to_owned()), Block::Table(table), Block::List(sentences(&lines))]
+    if lines.iter().any(|of| of.rewrite.is_some()) {
+        let mut table = Table::new("What a rewrite brings back", REWRITE_COLUMNS);
+        let rewritten = lines.iter().filter_map(|of| Some((of, of.rewrite.as_ref()?)));
+        rewritten.for_each(|(of, rewrite)| table.push(rewrite_cells(of, rewrite, medium)));
+        all.extend([Block::Text(ABOUT_REWRITES.to_owned()), Block::Table(table)]);
+    }
+    if !all.is_empty() {
+        all.push(Block::List(sentences(&lines)));
+    }
+    all
 }

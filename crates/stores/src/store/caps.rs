@@ -41,10 +41,22 @@ pub struct Capabilities {
     pub other_data: bool,
     /// How it is backed up; none for the user's server and for a server that candidates share.
     pub backup: Backup,
+    /// How it is rewritten, if its vendor documents a way.
+    pub compaction: Option<Compaction>,
     /// What other processes may do with a store that one process has opened.
     pub clients: ClientSupport,
     /// The most inodes that it takes in its directory.
     pub inodes: Inodes,
+}
+
+/// How a store is rewritten by its vendor's own means, so that it keeps no room of replaced and deleted blobs. Each has the call or
+/// statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compaction {
+    /// [`super::Store::compact`] rewrites the open store.
+    InPlace(&'static str),
+    /// [`super::Store::compact_into`] writes a compact copy, which takes the place of the store while that is closed.
+    Copy(&'static str),
 }
 
 /// The most inodes that a store takes, for file systems with a fixed number of them.
@@ -112,6 +124,7 @@ impl Capabilities {
         totals: true,
         other_data: true,
         backup: Backup::UNSAID,
+        compaction: None,
         clients: ALONE,
         inodes: Inodes::FEW,
     };

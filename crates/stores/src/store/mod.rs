@@ -23,7 +23,9 @@ mod upload_catalog;
 
 pub use self::adapter::{Adapter, Common, Contact, Facts, JoinToken, KnownFault, Mode, Needs, Setup};
 pub use self::backup::{Backup, BackupMethod};
-pub use self::caps::{Capabilities, ClientSupport, Inodes, Kind, Limit, PIECE_BYTES_MAX, ReadIsolation};
+pub use self::caps::{
+    Capabilities, ClientSupport, Compaction, Inodes, Kind, Limit, PIECE_BYTES_MAX, ReadIsolation,
+};
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};
 pub use self::error::{Error, Result};
 pub(crate) use self::error::{bail, ensure};

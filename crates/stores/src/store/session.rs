@@ -59,6 +59,18 @@ pub trait Store: Sync + Send {
         Err(Error::Unsupported("loading a dump"))
     }
 
+    /// Rewrites the open store without the room of replaced and deleted blobs, if [`super::Capabilities::compaction`] says so. No
+    /// session is open.
+    fn compact(&mut self) -> Result<()> {
+        Err(Error::Unsupported("a compaction in place"))
+    }
+
+    /// Writes a compact copy of the whole store into an empty directory, and nothing elsewhere, if
+    /// [`super::Capabilities::compaction`] says so. The caller flushes the file system afterwards.
+    fn compact_into(&self, _to: &Path) -> Result<()> {
+        Err(Error::Unsupported("a compact copy"))
+    }
+
     /// Creates the catalogue of uploads if missing, and removes entries whose blob was never stored because of a crash. Called
     /// once, before any session asks for it.
     fn open_catalogue(&self) -> Result<()> {

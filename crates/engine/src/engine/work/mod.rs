@@ -9,6 +9,7 @@ mod ops;
 mod pages;
 mod purge;
 mod ramp;
+mod rejuvenate;
 mod reopen;
 mod tight;
 mod uploads;
@@ -34,6 +35,7 @@ static TABLE: &[&dyn Work] = &[
     &uploads::UploadWork,
     &pages::PageWork,
     &age::AgeWork,
+    &rejuvenate::RejuvenateWork,
     &operate::OperateWork,
     &crash::CrashWork,
     &disk::DiskWork,

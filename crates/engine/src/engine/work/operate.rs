@@ -145,7 +145,7 @@ impl Work for OperateWork {
 }
 
 /// Returns an empty tally for a phase of one or a few ops on the whole store.
-fn tally() -> Tally {
+pub(super) fn tally() -> Tally {
     Tally::new([true; BANDS.len()], false)
 }
 
@@ -277,7 +277,7 @@ impl CandidateRun<'_> {
         self.open_as(class, Mode::Open)
     }
 
-    fn forget_backup(&mut self) -> Result<()> {
+    pub(super) fn forget_backup(&mut self) -> Result<()> {
         self.backup = None;
         beside(&self.dir).iter().try_for_each(|dir| remove_tree(dir))
     }

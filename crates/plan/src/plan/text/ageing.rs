@@ -101,9 +101,12 @@ pub(super) fn check(text: &PlanText) -> Result<()> {
     check_excluded("--age", &others)
 }
 
-/// Repeats phases, except the fill, at each step of ageing, after a phase like `overwrites` that replaces blobs up to it.
+/// Repeats phases, except the fill, at each step of ageing, after a phase like `overwrites` that replaces blobs up to it. What
+/// undoes ageing comes after the last step, and the phases once more after it.
 pub(super) fn phases(age: &str, phases: &[Phase], overwrites: &Phase) -> Result<Vec<Phase>> {
-    let (fill, reads): (Vec<&Phase>, Vec<&Phase>) = phases.iter().partition(|phase| phase.is_fill());
+    let (fill, others): (Vec<&Phase>, Vec<&Phase>) = phases.iter().partition(|phase| phase.is_fill());
+    let renews = |phase: &&Phase| phase.custom_action().is_some_and(|action| action.renews);
+    let (renewals, reads): (Vec<&Phase>, Vec<&Phase>) = others.into_iter().partition(renews);
     // At an offered rate, the time per op is that of the offer.
     let is_offered = |phase: &Phase| phase.climbs() || phase.load().is_some_and(|load| load.rate.is_some());
     let is_unfit = |phase: &&&Phase| phase.writes() || is_offered(phase) || part_of(&phase.id).is_some();
@@ -118,6 +121,10 @@ pub(super) fn phases(age: &str, phases: &[Phase], overwrites: &Phase) -> Result<
     for percent in steps(age)? {
         let ageing = (percent > 0).then_some(&overwrites);
         all.extend(ageing.into_iter().chain(reads.iter().copied()).map(|phase| at(phase, percent)));
+    }
+    for renewal in renewals {
+        all.push(renewal.clone());
+        all.extend(reads.iter().map(|phase| phase.after(&renewal.id)));
     }
     Ok(all)
 }

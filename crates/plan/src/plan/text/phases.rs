@@ -215,6 +215,8 @@ pub struct CustomAction {
     pub reopens: bool,
     /// True if the stores no longer count as freshly filled afterwards.
     pub ages: bool,
+    /// True if it undoes what ageing does to the stores.
+    pub renews: bool,
     /// Amount of work, in units of its kind.
     pub amount: f64,
 }
@@ -222,7 +224,15 @@ pub struct CustomAction {
 impl CustomAction {
     /// Custom work that changes nothing, done by one worker in an open store.
     pub const fn new(verb: &'static str) -> CustomAction {
-        CustomAction { verb, writes: false, by_all: false, reopens: false, ages: false, amount: 0.0 }
+        CustomAction {
+            verb,
+            writes: false,
+            by_all: false,
+            reopens: false,
+            ages: false,
+            renews: false,
+            amount: 0.0,
+        }
     }
 }
 
@@ -440,6 +450,16 @@ impl Phase {
         part
     }
 
+    /// Returns the phase as it is repeated after another one. What repeats another phase repeats that one's repetition.
+    pub(super) fn after(&self, earlier: &str) -> Phase {
+        let named = |id: &str| format!("{id}{AFTER}{earlier}");
+        let mut again = Phase { id: named(&self.id), about: None, ..self.clone() };
+        if let Some(load) = again.load_mut() {
+            load.repeats = load.repeats.as_deref().map(named);
+        }
+        again
+    }
+
     /// Returns the phase with one blob per op.
     pub fn without_batches(&self) -> Phase {
         let mut single = self.clone();
@@ -565,6 +585,14 @@ fn part_named(phase: &str, number: u32) -> String {
 pub fn part_of(id: &str) -> Option<(&str, u32)> {
     let (whole, number) = id.rsplit_once('.')?;
     Some((whole, number.parse().ok()?))
+}
+
+/// Joins the id of a phase and that of the one that it is repeated after.
+const AFTER: &str = "-after-";
+
+/// Returns the id of the phase that this one repeats after another one, or `id` itself.
+pub(super) fn repeated_of(id: &str) -> &str {
+    id.split_once(AFTER).map_or(id, |(repeated, _)| repeated)
 }
 
 /// Returns the id of the whole phase that this one is a part of, or `id` itself.

@@ -10,6 +10,7 @@ use super::ageing::{self, AGEING_PHASES, OVERWRITES};
 use super::corpora;
 use super::design::PhaseSelectors;
 use super::growth::{self, GROWTH_PHASES};
+use super::phases::repeated_of;
 use super::selector::Selector;
 use super::values::{
     MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares,
@@ -284,8 +285,8 @@ impl Resolver<'_> {
             let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
             let selectors =
                 selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
-            // Its parts, or its steps of a growth or of ageing.
-            let is_of = |id: &str| id == phase.id || whole_of(id) == phase.id;
+            // Its parts, its steps of a growth or of ageing, or what is repeated of it.
+            let is_of = |id: &str| id == phase.id || whole_of(id) == phase.id || repeated_of(id) == phase.id;
             let ids = phases.iter().map(|known| known.id.clone()).filter(|id| is_of(id));
             only.extend(ids.map(|id| (id, vec![selectors.clone()])));
         }

@@ -4,6 +4,7 @@
 //! The loop driver turns a flush of the block layer into an fsync of its file, so the log has what the kernel's `dm-log-writes`
 //! would have.
 
+mod defragment;
 mod extents;
 mod faults;
 mod file_system;
@@ -35,6 +36,7 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
     (!may).then(|| anyhow::anyhow!(WAY_OUT))
 }
 
+pub use defragment::{DEFRAGMENTER, defragment, why_not_defragmented};
 pub use extents::{Extent, extents, fragments, fragments_below};
 pub use faults::{DiskError, Failure, Faults, RequestKind, Switch};
 pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made};

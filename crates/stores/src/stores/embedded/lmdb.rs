@@ -35,6 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
+        compaction: Some(Compaction::Copy("`mdb_env_copy2` with `MDB_CP_COMPACT`")),
         ..Capabilities::ALL
     },
     loss,
@@ -187,6 +188,11 @@ impl Store for Lmdb {
     /// Copies free pages too, which is the default of LMDB's own tool.
     fn back_up(&self, to: &Path) -> Result<()> {
         let copy = self.env.copy_to_path(to.join("data.mdb"), CompactionOption::Disabled);
+        copy.map(drop).map_err(from_lmdb)
+    }
+
+    fn compact_into(&self, to: &Path) -> Result<()> {
+        let copy = self.env.copy_to_path(to.join("data.mdb"), CompactionOption::Enabled);
         copy.map(drop).map_err(from_lmdb)
     }
 

@@ -29,6 +29,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
+        compaction: Some(Compaction::InPlace("`Database::compact`")),
         ..Capabilities::ALL
     },
     loss,
@@ -159,6 +160,10 @@ impl Store for Redb {
             totals = (totals.0 + 1, totals.1 + blob.value().len() as u64);
         }
         Ok(totals)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        self.database.compact().map(drop).map_err(from_redb)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -46,6 +46,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(LIMIT),
         backup: BACKUP,
+        compaction: Some(Compaction::Copy("`VACUUM INTO`")),
         ..Capabilities::ALL
     },
     loss,
@@ -355,6 +356,14 @@ impl Store for Sqlite {
             return Err(Error::Busy);
         }
         copy.close().map_err(|(_, error)| from_sqlite(error))
+    }
+
+    /// Unlike `VACUUM`, which first makes a temporary file in a directory that SQLite chooses, it only writes to the copy.
+    fn compact_into(&self, to: &Path) -> Result<()> {
+        let copy = to.join(FILE);
+        let copy = copy.to_str().ok_or(Error::Unsupported("a compact copy at a path that is not UTF-8"))?;
+        let admin = lock(&self.admin);
+        admin.execute("VACUUM INTO ?1", [copy]).map(drop).map_err(|error| from_connection(&admin, error))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -207,6 +207,7 @@ fn caps(options: &Options) -> Capabilities {
         streams: !options.text("piece").is_empty(),
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(limit(options)),
+        compaction: Some(Compaction::InPlace("`OPTIMIZE TABLE`")),
         clients: ClientSupport::Server,
         // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 1_500, ..Inodes::FEW },
@@ -623,6 +624,14 @@ impl MySql {
         Ok(committed?)
     }
 
+    /// Names of the tables of blobs.
+    fn tables(&self) -> &'static str {
+        match self.shape {
+            MySqlLayout::Blob => "blobs",
+            MySqlLayout::Chunked { .. } => "blobs, pieces",
+        }
+    }
+
     fn procedures(&self) -> Vec<String> {
         let key = self.key_column();
         let kind = match self.key_form {
@@ -729,16 +738,12 @@ impl Store for MySql {
         if self.host.is_theirs() {
             return Ok(());
         }
-        let tables = match self.shape {
-            MySqlLayout::Blob => "blobs",
-            MySqlLayout::Chunked { .. } => "blobs, pieces",
-        };
         let mut admin = lock(&self.admin);
         // The purge sleeps for up to a second too. The end of an export wakes it; here of a table with one row.
         export(&mut admin, "marker")?;
         instance::wait_for_purge(&mut admin)?;
         // Also writes the pages that the purge changed.
-        export(&mut admin, tables)
+        export(&mut admin, self.tables())
     }
 
     fn totals(&self) -> Result<(u64, u64)> {
@@ -767,6 +772,17 @@ impl Store for MySql {
         match (&self.host, self.flavour) {
             (Host::Private(instance), MySqlProduct::MariaDb) => instance.load(&self.database, from),
             _ => Err(Error::Unsupported("loading a dump")),
+        }
+    }
+
+    /// InnoDB makes each table anew, with its indexes.
+    fn compact(&mut self) -> Result<()> {
+        let statement = format!("OPTIMIZE TABLE {}", self.tables());
+        // A failure is a row of the answer, beside notes: the table, what was done, the kind of message, and the message.
+        let told: Vec<(String, String, String, String)> = lock(&self.admin).query(&statement)?;
+        match told.into_iter().find(|(_, _, kind, _)| kind.eq_ignore_ascii_case("error")) {
+            Some((table, _, _, why)) => Err(Error::Failed(anyhow::anyhow!("{statement}: {table}: {why}"))),
+            None => self.settle(),
         }
     }
 

@@ -202,6 +202,9 @@ fn caps(options: &Options, shape: &PostgresLayout) -> Capabilities {
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(shape.limit()),
         backup: BACKUP,
+        // Large objects are in a system table.
+        compaction: (!matches!(shape, PostgresLayout::LargeObject { .. }))
+            .then_some(Compaction::InPlace("`VACUUM FULL`")),
         clients: ClientSupport::Server,
         // Its data directory and the template that this is copied from.
         inodes: Inodes { beside: 3_000, ..Inodes::FEW },
@@ -640,6 +643,22 @@ impl Store for Postgres {
                 Err(Error::Unsupported("a backup of a server that is not ours alone"))
             }
         }
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        let tables: &[&str] = match &self.shape {
+            PostgresLayout::Bytea { .. } => &["blobs"],
+            PostgresLayout::Chunked { .. } => &["blobs", "pieces"],
+            PostgresLayout::LargeObject { .. } => {
+                return Err(Error::Unsupported("a rewrite of large objects"));
+            }
+        };
+        let mut admin = lock(&self.admin);
+        for table in tables {
+            admin.run(&format!("VACUUM (FULL, ANALYZE) {}.{table}", self.schema))?;
+        }
+        admin.run("CHECKPOINT")?;
+        Ok(())
     }
 
     fn purge(&self) -> Result<()> {

@@ -311,6 +311,7 @@ fn caps(behind: &UnderlyingStore, front: Front, content: ResponseSource, options
         blob_bytes_max,
         totals: false,
         backup: HANDS_OUT,
+        compaction: None,
         clients: clients(content, options),
         ..inner
     }
