@@ -1,11 +1,12 @@
 //! Tests that a kind of work takes one file and one line: a kind that exists only in tests is planned, carried out, stored,
 //! judged and shown.
 
-use std::path::Path;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, OnceLock};
 
 use anyhow::Result;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::run::{Event, Observer, Start, run};
 use super::work::ResolvePlan;
@@ -168,6 +169,82 @@ fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
         }
         let deleted = cell("delete-all").reason.clone().unwrap_or_default();
         assert!(deleted.starts_with("not all can be deleted beside uploads"), "{store}: {deleted}");
+    }
+}
+
+/// Numbers of files and digests of the directories of closed [`DigestsItself`], in order.
+static IMAGES: Mutex<Vec<(usize, u64)>> = Mutex::new(Vec::new());
+
+/// A file store that notes the digest of its directory when it is closed.
+struct DigestsItself {
+    files: Box<dyn Store>,
+    dir: PathBuf,
+}
+
+impl Store for DigestsItself {
+    fn session(&self) -> store::Result<Box<dyn Session + '_>> {
+        self.files.session()
+    }
+
+    fn facts(&self) -> store::Result<Facts> {
+        self.files.facts()
+    }
+
+    fn close(self: Box<Self>) -> store::Result<()> {
+        self.files.close()?;
+        IMAGES.lock().unwrap().push(image(&self.dir));
+        Ok(())
+    }
+}
+
+/// Number of files below a directory, and a digest of their names, sizes and contents.
+fn image(dir: &Path) -> (usize, u64) {
+    let (mut files, mut all) = (0, Vec::new());
+    for entry in walkdir::WalkDir::new(dir).sort_by_file_name() {
+        let entry = entry.unwrap();
+        if entry.file_type().is_file() {
+            let contents = std::fs::read(entry.path()).unwrap();
+            let name = entry.path().strip_prefix(dir).unwrap().to_string_lossy().into_owned();
+            all.extend_from_slice(format!("{name} {}\n", contents.len()).as_bytes());
+            all.extend_from_slice(&contents);
+            files += 1;
+        }
+    }
+    (files, xxh3_64(&all))
+}
+
+/// Replaces the candidate's adapter by that store.
+fn with_digests(plan: &mut Plan) {
+    static DIGESTED: OnceLock<Adapter> = OnceLock::new();
+    let of = plan.candidates[0].adapter;
+    let digested = DIGESTED.get_or_init(|| Adapter {
+        open: |setup| match stores::find("files/hashed") {
+            Some(Entry::Ready(files)) => {
+                Ok(Box::new(DigestsItself { files: (files.open)(setup)?, dir: setup.dir.to_owned() }))
+            }
+            _ => Err(store::Error::Unsupported("files")),
+        },
+        ..*of
+    });
+    plan.candidates[0].adapter = digested;
+}
+
+#[test]
+fn stores_that_age_by_one_seed_are_alike_to_the_byte() {
+    let last = |by: &str, seed: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let head = format!(
+            "stores = ['files/hashed']\nseed = {seed}\nage = '0,1,2'\nage_by = '{by}'\nphases = ['fill', 'read-warm']"
+        );
+        IMAGES.lock().unwrap().clear();
+        measured_as(dir.path(), &head, with_digests);
+        *IMAGES.lock().unwrap().last().unwrap()
+    };
+    for by in ["overwrite", "turnover,zipfian:0.99"] {
+        let [first, again, other] = [1, 1, 2].map(|seed| last(by, seed));
+        assert!(first.0 > 0, "{by}: nothing is there");
+        assert_eq!(first, again, "{by}");
+        assert_ne!(first, other, "{by}");
     }
 }
 
