@@ -1,5 +1,7 @@
 //! Helpers with which kinds of work run their phases, and which record the results of a round.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, anyhow};
 
 use super::super::ops::{PlannedOp, derived_seed, hot_share};
@@ -187,13 +189,25 @@ impl<'a> CandidateRun<'a> {
     /// Returns the disk space of the store: what it reports itself if it lies outside of its directory, otherwise what is
     /// allocated there. `None` for a server of the user's that does not report it.
     pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Option<DiskUse>> {
+        self.bytes_taken_by_each(store, |_| ())
+    }
+
+    /// Like [`CandidateRun::bytes_taken`], and calls `each` with each file below the directory, by its path there.
+    pub(in crate::engine) fn bytes_taken_by_each(
+        &self,
+        store: &dyn Store,
+        each: impl Fn(&Path),
+    ) -> Result<Option<DiskUse>> {
         if let Some(all) = store.footprint_bytes()? {
             return Ok(Some(DiskUse { all, directories: None, logs: None }));
         }
         if self.is_external() {
             return Ok(None);
         }
-        let found = machine::allocated(&self.dir, |path| store.is_log(path));
+        let found = machine::allocated(&self.dir, |path| {
+            each(path);
+            store.is_log(path)
+        });
         Ok(Some(DiskUse { all: found.all, directories: Some(found.directories), logs: Some(found.logs) }))
     }
 

@@ -1,13 +1,17 @@
 //! Ageing: replaces blobs by others of new contents and sizes until a multiple of the live bytes has been replaced since the fill;
 //! reads follow each step.
 
+use std::cell::Cell;
+use std::fs::File;
+use std::path::Path;
+
 use anyhow::Result;
 
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
 use super::{Forecast, Work, ops};
-use crate::host::disk::fragments_below;
+use crate::host::disk::fragments;
 use crate::plan::{CustomAction, OpKind, Phase, StandardPhase};
 use crate::result::Round;
 use crate::store::Durability;
@@ -94,25 +98,29 @@ impl Work for AgeWork {
 impl CandidateRun<'_> {
     /// Notes the disk space of the store, the bytes of the blobs that are there, and their fragments.
     pub(super) fn note_space(&self, round: &mut Round) -> Result<()> {
+        let blobs = self.state.live_blobs();
+        let counted = Cell::new(self.has_countable_fragments().then_some(0));
+        let count = |path: &Path| {
+            let of_file = || fragments(&File::open(self.dir.join(path)).ok()?);
+            counted.set(counted.get().and_then(|sum| Some(sum + of_file()?)));
+        };
         if self.caps().persistent {
-            round.allocated_bytes = self.bytes_taken(self.store()?.0)?.map(|taken| taken.all);
+            let taken = self.bytes_taken_by_each(self.store()?.0, count)?;
+            round.allocated_bytes = taken.map(|taken| taken.all);
         }
         round.live_bytes = Some(self.state.live_bytes());
-        round.fragments_per_blob = self.fragments_per_blob();
+        // Without any, there were no files to look at.
+        let counted = counted.get().filter(|sum| *sum > 0 && blobs > 0);
+        round.fragments_per_blob = counted.map(|sum| sum as f64 / blobs as f64);
         Ok(())
     }
 
-    /// Returns the fragments of the blobs' files, per blob, if the store keeps each in a file below its directory. `None` for a
-    /// growing store, which may have millions.
-    fn fragments_per_blob(&self) -> Option<f64> {
+    /// True if the store keeps each blob in a file below its directory, and does not grow: there may be millions then.
+    fn has_countable_fragments(&self) -> bool {
         // A server may keep many blobs in a file, and has files of its own.
         // One that cannot change them may keep them in a file until it settles, and not longer.
         let caps = self.caps();
         let is_of_files = caps.inodes.each_blob == 1 && caps.changes;
-        let has_files = is_of_files && !self.subject.candidate.traits().has_process;
-        let blobs = self.state.live_blobs();
-        let is_asked = has_files && blobs > 0 && self.plan().text.grow.is_none();
-        let fragments = is_asked.then(|| fragments_below(&self.dir)).flatten()?;
-        Some(fragments as f64 / blobs as f64)
+        is_of_files && !self.subject.candidate.traits().has_process && self.plan().text.grow.is_none()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::Path;
 
 /// A contiguous range of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,25 +104,4 @@ pub fn fragments(file: &File) -> Option<u64> {
     }
     let breaks = extents.windows(2).filter(|pair| pair[0].place + pair[0].len != pair[1].place);
     Some(u64::from(bytes > 0) + breaks.count() as u64)
-}
-
-/// Sums the fragments of all files below a directory; `None` if those of one are not known, or a directory cannot be listed.
-pub fn fragments_below(dir: &Path) -> Option<u64> {
-    let counts = walkdir::WalkDir::new(dir).into_iter().map(|entry| {
-        let entry = entry.ok()?;
-        if entry.file_type().is_file() { fragments(&File::open(entry.path()).ok()?) } else { Some(0) }
-    });
-    counts.sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fragments_below_a_directory_that_cannot_be_listed_are_not_known() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(fragments_below(dir.path()), Some(0));
-        assert_eq!(fragments_below(&dir.path().join("missing")), None);
-    }
 }

@@ -37,7 +37,7 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
 }
 
 pub use defragment::{DEFRAGMENTER, defragment, why_not_defragmented};
-pub use extents::{Extent, extents, fragments, fragments_below};
+pub use extents::{Extent, extents, fragments};
 pub use faults::{DiskError, Failure, Faults, RequestKind, Switch};
 pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made};
 pub use log::{Log, LogEntry, LogEntryKind};
