@@ -775,7 +775,7 @@ impl Store for MySql {
         }
     }
 
-    /// InnoDB makes each table anew, with its indexes.
+    /// InnoDB rebuilds each table with its indexes.
     fn compact(&mut self) -> Result<()> {
         let statement = format!("OPTIMIZE TABLE {}", self.tables());
         // A failure is a row of the answer, beside notes: the table, what was done, the kind of message, and the message.
