@@ -69,7 +69,7 @@ pub fn backs_up_and_restores(case: &Case) -> Result<()> {
 }
 
 /// Puts blobs, replaces and deletes some if the store does that; returns the expected contents.
-fn filled(bench: &mut Bench) -> Result<Vec<(Key, Option<Vec<u8>>)>> {
+pub(super) fn filled(bench: &mut Bench) -> Result<Vec<(Key, Option<Vec<u8>>)>> {
     let keys = bench.keys(BLOBS);
     let changes = bench.subject.caps().changes;
     let mut hand = bench.hand()?;

@@ -178,6 +178,11 @@ impl Bench {
         self.store.as_deref().context("the store is closed")
     }
 
+    /// The open store, for what needs it without any session.
+    pub fn store_mut(&mut self) -> Result<&mut (dyn Store + 'static)> {
+        self.store.as_deref_mut().context("the store is closed")
+    }
+
     /// Opens a session that retries while the store is busy, and connects for each op if needed.
     pub fn hand(&self) -> Result<Hand<'_>> {
         Hand::of(self.store()?, &self.subject)

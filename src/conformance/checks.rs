@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use super::bench::{Bench, Hand, Home, blob};
 use super::check::{Case, Check, open, own, own_by_class, refused};
 use super::subject::Subject;
-use super::{backups, catalogues, pages, processes, transactions};
+use super::{backups, catalogues, compactions, pages, processes, transactions};
 use crate::host::machine;
 use crate::store::{Durability, Error, Facts, Key, Loss, PIECE_BYTES_MAX, Span};
 
@@ -77,6 +77,7 @@ const ABILITIES: &[Check] = &[
         catalogues::forgets_unfinished_uploads,
     ),
     own_by_class(BACKUP, backups::applies, backups::backs_up_and_restores),
+    open("compacts", compactions::applies, compactions::compacts),
     open("serves-by-as-many-processes", |subject| subject.has_option("workers"), serves_by_as_many_processes),
     open("facts-stay", always, facts_stay),
     own(
@@ -123,6 +124,7 @@ const REFUSALS: &[Check] = &[
     ),
     open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
     open("refuses-a-backup", backups::refuses, backups::refuses_a_backup),
+    open("refuses-to-compact", compactions::refuses, compactions::refuses_to_compact),
     own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
 ];
 

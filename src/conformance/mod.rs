@@ -6,6 +6,7 @@ pub mod bench;
 mod catalogues;
 pub mod check;
 pub mod checks;
+mod compactions;
 mod pages;
 pub mod processes;
 pub mod subject;

@@ -15,9 +15,9 @@ use blobwise::conformance::check::CannotCheck;
 use blobwise::conformance::subject::Subject;
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, BackupMethod, CacheRecommendation, Capabilities, Catalogue, ClientSupport, Durability,
-    Error, Facts, Inodes, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode, Needs,
-    OptionSpec, Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
+    Adapter, Backup, BackupMethod, CacheRecommendation, Capabilities, Catalogue, ClientSupport, Compaction,
+    Durability, Error, Facts, Inodes, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode,
+    Needs, OptionSpec, Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
 };
 use blobwise::stores::{self, Entry};
 
@@ -86,6 +86,9 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &FILES, ..liar("backup-changes-the-store", &["backs-up-and-restores"]) },
     Liar { adapter: &FILES, ..liar("claims-backups-and-refuses", &["backs-up-and-restores"]) },
     Liar { adapter: &FILES, ..liar("undeclared-backup", &["refuses-a-backup"]) },
+    Liar { adapter: &FILES, ..liar("compaction-leaves-one-out", &["compacts"]) },
+    Liar { adapter: &FILES, ..liar("claims-compactions-and-refuses", &["compacts"]) },
+    Liar { adapter: &FILES, ..liar("compaction-undeclared", &["refuses-to-compact"]) },
     Liar {
         adapter: &FILES,
         durability: Durability::None,
@@ -259,7 +262,9 @@ fn caps(options: &Options) -> Capabilities {
             }
             _ => Backup::None("a liar keeps none"),
         },
-        compaction: None,
+        compaction: ["compaction-leaves-one-out", "claims-compactions-and-refuses"]
+            .contains(&lie)
+            .then_some(Compaction::InPlace("a liar")),
         clients: match lie {
             "invites-to-another-store" => ClientSupport::Directory,
             _ => ClientSupport::One("a liar is enough"),
@@ -507,6 +512,16 @@ impl Store for LyingStore {
             "counts-drafts" => Ok((self.puts.load(Ordering::Relaxed), bytes)),
             "totals-undeclared" => Ok((blobs, bytes)),
             _ => Err(Error::Unsupported("a count of all")),
+        }
+    }
+
+    fn compact(&mut self) -> blobwise::store::Result<()> {
+        match self.lie.as_str() {
+            "compaction-leaves-one-out" => {
+                Ok(files_below(&self.dir)?.first().map_or(Ok(()), std::fs::remove_file)?)
+            }
+            "compaction-undeclared" => Ok(()),
+            _ => Err(Error::Unsupported("a compaction")),
         }
     }
 
