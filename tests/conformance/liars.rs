@@ -518,7 +518,9 @@ impl Store for LyingStore {
     fn compact(&mut self) -> blobwise::store::Result<()> {
         match self.lie.as_str() {
             "compaction-leaves-one-out" => {
-                Ok(files_below(&self.dir)?.first().map_or(Ok(()), std::fs::remove_file)?)
+                let mut files = files_below(&self.dir)?;
+                files.retain(|path| path.metadata().is_ok_and(|metadata| metadata.len() > 0));
+                Ok(std::fs::remove_file(&files[0])?)
             }
             "compaction-undeclared" => Ok(()),
             _ => Err(Error::Unsupported("a compaction")),
