@@ -274,7 +274,7 @@ fn an_old_store_is_rewritten_and_read_again() {
         assert_eq!(read.status, Status::Measured, "{store}: {:?}", read.reason);
     }
     let refused = of("fjall", "rejuvenate").reason.clone().unwrap_or_default();
-    assert!(refused.starts_with("no rewrite: its vendor documents none"), "{refused}");
+    assert!(refused.starts_with("no rewrite: blobwise uses no call"), "{refused}");
     for report in [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)]
     {
         let report = report.split_whitespace().collect::<Vec<_>>().join(" ");

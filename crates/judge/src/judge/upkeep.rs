@@ -143,10 +143,12 @@ pub fn backup_bytes(cell: &Cell) -> Option<f64> {
     })
 }
 
-/// Returns the disk space left after deleting everything, averaged over rounds.
+/// Returns the disk space left after deleting everything or after a rewrite, averaged over rounds.
 pub fn left_bytes(cell: &Cell) -> Option<f64> {
     mean(cell, |upkeep| match upkeep {
-        Upkeep::DeletesAll { left_bytes, .. } => left_bytes.map(|left| left as f64),
+        Upkeep::DeletesAll { left_bytes, .. } | Upkeep::Rewrites { left_bytes, .. } => {
+            left_bytes.map(|left| left as f64)
+        }
         _ => None,
     })
 }

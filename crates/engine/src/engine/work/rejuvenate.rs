@@ -50,7 +50,7 @@ impl Work for RejuvenateWork {
         }
         let has_files = caps.inodes.each_blob == 1 && caps.persistent && !traits.has_process;
         let has_none = caps.compaction.is_none() && !has_files;
-        has_none.then(|| "no rewrite: its vendor documents none that an operator would do".to_owned())
+        has_none.then(|| "no rewrite: blobwise uses no call of its vendor for that".to_owned())
     }
 
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
