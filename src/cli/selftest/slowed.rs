@@ -246,6 +246,14 @@ mod tests {
         matches!(outcome, Err(Error::Unsupported(_)))
     }
 
+    fn compacts_as_declared(store: &mut dyn Store, compaction: Option<Compaction>) {
+        let copies = matches!(compaction, Some(Compaction::Copy(_)));
+        let copy = tempfile::tempdir().unwrap();
+        assert_eq!(is_refused(&store.compact_into(copy.path())), !copies, "{compaction:?}: compact_into");
+        let rewrites = matches!(compaction, Some(Compaction::InPlace(_)));
+        assert_eq!(is_refused(&store.compact()), !rewrites, "{compaction:?}: compact");
+    }
+
     /// Destructures all capabilities, so that adding one fails to compile here: it must be forwarded, or no longer be declared.
     fn does_what_it_declares(adapter: &Adapter, inner: &Adapter) {
         let (dir, options) = (tempfile::tempdir_in(".").unwrap(), defaults(adapter));
@@ -294,11 +302,7 @@ mod tests {
         let aside = tempfile::tempdir().unwrap();
         let is_made = matches!(backup, Backup::Image(_) | Backup::Dump(_));
         assert_eq!(is_refused(&store.back_up(aside.path())), !is_made, "{name}: back_up");
-        let copies = matches!(compaction, Some(Compaction::Copy(_)));
-        let copy = tempfile::tempdir().unwrap();
-        assert_eq!(is_refused(&store.compact_into(copy.path())), !copies, "{name}: compact_into");
-        let rewrites = matches!(compaction, Some(Compaction::InPlace(_)));
-        assert_eq!(is_refused(&store.compact()), !rewrites, "{name}: compact");
+        compacts_as_declared(store.as_mut(), compaction);
         assert_eq!(is_refused(&store.totals()), !totals, "{name}: totals");
         let mut session = store.session().unwrap();
         assert_eq!(store.session().is_ok(), many, "{name}: a second session");
