@@ -42,7 +42,7 @@ fn main() -> Result<ExitCode> {
             .map(|blob| PlannedOp {
                 blob,
                 kind: OpKind::Put,
-                len: bed.corpus.sizes[blob as usize] as u32,
+                len: bed.corpus.sizes[blob as usize],
                 generation: 0,
                 offset: 0,
             })
@@ -93,7 +93,7 @@ type Names = (String, String, String);
 fn theirs(bed: &Bed, class: Durability, puts: &[PlannedOp], dir: &Path) -> Result<Turn> {
     let base = File::open(dir)?;
     let names = |put: &PlannedOp| -> Names {
-        let key = bed.corpus.keys[put.blob as usize].as_str().to_owned();
+        let key = bed.corpus.keys.at(put.blob as usize).as_str().to_owned();
         let directory = key[..2].to_owned();
         (directory.clone(), format!("{directory}/.draft"), format!("{directory}/{key}"))
     };

@@ -55,7 +55,7 @@ fn reads(bytes: u64) -> Result<bool> {
         inside::on_a_thread(|| {
             let mut room = vec![0; 256 << 10];
             inside::theirs(&bed, |op| {
-                let name = format!("b/{}", bed.corpus.keys[op.blob as usize].as_str());
+                let name = format!("b/{}", bed.corpus.keys.at(op.blob as usize).as_str());
                 let url = bucket.get_object(Some(&credentials), &name).sign(Duration::from_secs(600));
                 let mut answer = agent.get(url.as_str()).call()?;
                 let (mut body, mut used) = (answer.body_mut().as_reader(), 0_u64);

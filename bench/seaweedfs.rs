@@ -140,7 +140,7 @@ fn writes(weed: &PathBuf, bytes: u64, clients: usize) -> Result<bool> {
         let put = |blob: u32| PlannedOp {
             blob,
             kind: OpKind::Put,
-            len: bed.corpus.sizes[blob as usize] as u32,
+            len: bed.corpus.sizes[blob as usize],
             generation: 0,
             offset: 0,
         };

@@ -28,7 +28,7 @@ fn main() -> Result<()> {
             connection.pragma_update(None, "mmap_size", 0)?;
             let mut select = connection.prepare("SELECT data FROM blobs WHERE key = ?1")?;
             theirs(&bed, |op| {
-                let mut rows = select.query([bed.corpus.keys[op.blob as usize].as_str()])?;
+                let mut rows = select.query([bed.corpus.keys.at(op.blob as usize).as_str()])?;
                 let row = rows.next()?.context("no such row")?;
                 touch(row.get_ref(0)?.as_blob()?);
                 Ok(())

@@ -110,15 +110,15 @@ fn reads_over_http2(bytes: u64) -> Result<bool> {
 
 /// Where the files of a bed are, in the order in which our side asks for them, a line each.
 fn paths(bed: &Bed, prefix: &str) -> String {
-    let keys = bed.gets.iter().map(|op| bed.corpus.keys[op.blob as usize].as_str());
-    keys.map(|key| format!("{prefix}/{}/{key}\n", &key[..2])).collect()
+    let keys = bed.gets.iter().map(|op| bed.corpus.keys.at(op.blob as usize));
+    keys.map(|key| format!("{prefix}/{}/{}\n", &key.as_str()[..2], key.as_str())).collect()
 }
 
 /// ApacheBench knows one address: the same file again and again, on both sides. It is shown beside, and no goal hangs on it.
 fn one_url(bytes: u64) -> Result<()> {
     let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Same, BLOBS)?;
-    let key = bed.corpus.keys[bed.gets[0].blob as usize].as_str();
-    let url = format!("http://{}/{}/{key}", address(&bed)?, &key[..2]);
+    let key = bed.corpus.keys.at(bed.gets[0].blob as usize);
+    let url = format!("http://{}/{}/{}", address(&bed)?, &key.as_str()[..2], key.as_str());
     let theirs = || {
         let mut command = Command::new("ab");
         // -t sets its own number of requests, unless -n follows it.

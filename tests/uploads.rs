@@ -234,7 +234,7 @@ fn check_copies(form: Form) {
     let mut room = Vec::new();
     let mut keys = Vec::new();
     for (id, len) in corpus.sizes.iter().enumerate() {
-        keys.push(content_key(id as u64, contents.blob(id as u64, 0, *len, &mut room)));
+        keys.push(content_key(id as u64, contents.blob(id as u64, 0, u64::from(*len), &mut room)));
     }
     let mut state = State::empty(&corpus);
     state.begin_uploads(&keys, &corpus.sizes);

@@ -173,7 +173,7 @@ fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
     let mut session = store.session()?;
     let mut room = Vec::new();
     for (key, len) in corpus.keys.iter().zip(&corpus.sizes) {
-        session.put(key, corpus.contents.blob(key.id, 0, *len, &mut room))?;
+        session.put(&key, corpus.contents.blob(key.id, 0, u64::from(*len), &mut room))?;
     }
     session.sync()?;
     drop(session);

@@ -67,12 +67,13 @@ fn as_json(corpus: &Corpus) -> Result<String> {
 /// Histogram by powers of four: from, to, blobs, bytes.
 fn histogram(corpus: &Corpus) -> Vec<(u64, u64, u64, u64)> {
     let bucket = |size: u64| (size + 1).ilog2() / 2;
-    let buckets = corpus.sizes.iter().copied().map(bucket);
+    let sizes = || corpus.sizes.iter().map(|size| u64::from(*size));
+    let buckets = sizes().map(bucket);
     let (Some(first), Some(last)) = (buckets.clone().min(), buckets.max()) else { return Vec::new() };
     (first..=last)
         .map(|index| {
             let (from, to) = ((1 << (2 * index)) - 1, (1 << (2 * index + 2)) - 1);
-            let within = || corpus.sizes.iter().filter(|size| (from..to).contains(*size));
+            let within = || sizes().filter(|size| (from..to).contains(size));
             (from, to, within().count() as u64, within().sum())
         })
         .collect()

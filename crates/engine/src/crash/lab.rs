@@ -551,7 +551,7 @@ impl Lab {
         let mut is_first = true;
         for key in 0..load.keys() {
             let mut bytes = Vec::new();
-            let outcome = session.get(&load.corpus.keys[key as usize], Span::Whole, &mut |piece| {
+            let outcome = session.get(&load.corpus.keys.at(key as usize), Span::Whole, &mut |piece| {
                 bytes.extend_from_slice(piece);
             });
             if std::mem::take(&mut is_first) {

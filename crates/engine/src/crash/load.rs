@@ -97,7 +97,7 @@ impl CrashLoad {
     /// Runs an op.
     pub(super) fn act(&self, index: usize, session: &mut dyn Session, room: &mut Vec<u8>) -> Result<()> {
         let Op { key: number, put } = self.ops[index];
-        let key = &self.corpus.keys[number as usize];
+        let key = &self.corpus.keys.at(number as usize);
         match put {
             Some((generation, len)) => {
                 let blob = self.corpus.contents.blob(number, generation, len, room);

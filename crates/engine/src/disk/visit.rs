@@ -143,7 +143,7 @@ impl PlaceRound<'_> {
 
     /// Reads a device of `blocks` blocks: sequentially from several positions, and at random all over it.
     fn device(&mut self, blocks: u64) -> Result<()> {
-        let known = self.bench.corpus.keys.len() as u64;
+        let known = self.bench.corpus.blobs();
         let ids: Vec<u32> = (0..known.min(blocks) as u32).collect();
         // The blocks read from one position do not reach the next one.
         let at_once = (ids.len() as u64).min(blocks / u64::from(self.asked.positions)).max(1);

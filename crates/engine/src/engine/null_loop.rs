@@ -40,7 +40,7 @@ impl NullLoop {
             seed: 1,
         })?;
         // Sets sizes without contents: the null store keeps lengths only.
-        corpus.sizes = (0..blobs).map(blob_bytes).collect();
+        corpus.sizes = (0..blobs).map(|id| blob_bytes(id) as u32).collect();
         let store = (stores::NULL.open)(&Setup {
             dir: Path::new("."),
             common: &Common::new(std::path::PathBuf::from(".")),
@@ -59,7 +59,7 @@ impl NullLoop {
         let mut session = store.session()?;
         let blob = vec![0; corpus.largest() as usize];
         for (key, size) in corpus.keys.iter().zip(&corpus.sizes) {
-            session.put(key, &blob[..*size as usize])?;
+            session.put(&key, &blob[..*size as usize])?;
         }
         drop(session);
         let mut state = State::empty(&corpus);

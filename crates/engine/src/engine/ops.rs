@@ -14,7 +14,7 @@ use crate::corpus::Corpus;
 use crate::plan::{OpKind, Order, RangeRule, Replacement, Workload};
 use crate::result::HotShare;
 use crate::rules::HOT_OPS_SHARE;
-use crate::store::{Key, Span};
+use crate::store::{Key, Keys, Span};
 
 /// One op of a list. It has everything that a worker needs to execute and check it, so that nothing is looked up on the clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,14 +28,14 @@ pub struct PlannedOp {
     /// The generation that is written, or that a read must find.
     pub generation: u32,
     /// First byte of the range, for range reads.
-    pub offset: u64,
+    pub offset: u32,
 }
 
 impl PlannedOp {
     /// The part of the blob that it reads.
     pub fn span(&self) -> Span {
         match self.kind {
-            OpKind::Range => Span::Part { offset: self.offset, len: u64::from(self.len) },
+            OpKind::Range => Span::Part { offset: u64::from(self.offset), len: u64::from(self.len) },
             _ => Span::Whole,
         }
     }
@@ -47,21 +47,21 @@ pub struct State {
     /// Number of overwrites of each blob.
     pub generation: Vec<u32>,
     /// Bytes of each blob.
-    pub len: Vec<u64>,
+    pub len: Vec<u32>,
     /// True for each blob that is present.
     pub alive: Vec<bool>,
     /// References to the content of each blob: uploads that have not been released. Empty, like the next two, before
     /// [`State::begin_uploads`].
     pub references: Vec<u32>,
     /// Bytes of each uploaded content: that of the blob before any overwrite.
-    pub uploaded_len: Vec<u64>,
+    pub uploaded_len: Vec<u32>,
     /// True if an earlier blob has the same content; the catalog deduplicates them, so that the earlier one stands for both.
     pub is_copy: Vec<bool>,
     /// Sequence number of the last write of each blob; 0 if it was never written.
-    pub written: Vec<u64>,
-    /// Writes so far.
-    pub writes: u64,
-    /// Rank of the client that last wrote each blob; 0 if there is only one client.
+    pub written: Vec<u32>,
+    /// Writes so far; the count stops at its maximum.
+    pub writes: u32,
+    /// Rank of the client that last wrote each blob; empty as long as that is client 0 for all.
     pub writer: Vec<u32>,
 }
 
@@ -78,13 +78,13 @@ impl State {
             is_copy: Vec::new(),
             written: vec![0; blobs],
             writes: 0,
-            writer: vec![0; blobs],
+            writer: Vec::new(),
         }
     }
 
     /// Prepares for uploads of contents of these sizes, and marks blobs whose content equals that of an earlier blob, by their
     /// content keys; both in the order of ids. Must be called before the first upload.
-    pub fn begin_uploads(&mut self, content_keys: &[Key], sizes: &[u64]) {
+    pub fn begin_uploads(&mut self, content_keys: &[Key], sizes: &[u32]) {
         self.references = vec![0; sizes.len()];
         self.uploaded_len = sizes.to_vec();
         let mut known = std::collections::HashSet::new();
@@ -94,7 +94,7 @@ impl State {
     /// Returns the puts and deletes that turn this state into `other`.
     pub fn changes_to(&self, other: &State) -> Vec<PlannedOp> {
         let change = |id: usize| {
-            let (len, generation) = (other.len[id] as u32, other.generation[id]);
+            let (len, generation) = (other.len[id], other.generation[id]);
             let op = |kind| PlannedOp { blob: id as u32, kind, len, generation, offset: 0 };
             let is_same = self.len[id] == other.len[id] && self.generation[id] == generation;
             match (self.alive[id], other.alive[id]) {
@@ -108,7 +108,8 @@ impl State {
 
     /// Bytes of everything present: blobs of the corpus, and uploaded contents, each counted once.
     fn there(&self) -> impl Iterator<Item = u64> {
-        self.blobs_there().map(|id| self.len[id]).chain(self.uploads_there().map(|id| self.uploaded_len[id]))
+        let uploads = self.uploads_there().map(|id| self.uploaded_len[id]);
+        self.blobs_there().map(|id| self.len[id]).chain(uploads).map(u64::from)
     }
 
     fn blobs_there(&self) -> impl Iterator<Item = usize> {
@@ -130,9 +131,9 @@ impl State {
     }
 
     /// Keys of the blobs that are present, uploads included. `uploads` are the content keys, in the order of ids.
-    pub fn live_keys<'k>(&self, keys: &'k [Key], uploads: &'k [Key]) -> Vec<&'k str> {
-        let blobs = self.blobs_there().map(|id| &keys[id]);
-        blobs.chain(self.uploads_there().filter_map(|id| uploads.get(id))).map(Key::as_str).collect()
+    pub fn live_keys(&self, keys: &Keys, uploads: &[Key]) -> impl Iterator<Item = Key> {
+        let blobs = self.blobs_there().map(move |id| keys.at(id));
+        blobs.chain(self.uploads_there().filter_map(move |id| uploads.get(id).copied()))
     }
 
     fn ids(&self, alive: bool) -> Vec<u32> {
@@ -142,7 +143,7 @@ impl State {
     /// Returns puts of the missing blobs among the first `blobs`, in the order of ids.
     pub fn missing(&self, blobs: u64) -> impl Iterator<Item = PlannedOp> {
         let put = |id: usize| {
-            let (len, generation) = (self.len[id] as u32, self.generation[id]);
+            let (len, generation) = (self.len[id], self.generation[id]);
             PlannedOp { blob: id as u32, kind: OpKind::Put, len, generation, offset: 0 }
         };
         (0..blobs as usize).filter(|id| !self.alive[*id]).map(put)
@@ -166,11 +167,16 @@ impl State {
         match op.kind {
             OpKind::Put | OpKind::Overwrite => {
                 self.alive[id] = true;
-                self.writes += 1;
+                self.writes = self.writes.saturating_add(1);
                 self.written[id] = self.writes;
-                self.writer[id] = client;
+                if client > 0 && self.writer.is_empty() {
+                    self.writer = vec![0; self.alive.len()];
+                }
+                if let Some(writer) = self.writer.get_mut(id) {
+                    *writer = client;
+                }
                 self.generation[id] = op.generation;
-                self.len[id] = u64::from(op.len);
+                self.len[id] = op.len;
             }
             OpKind::Delete => self.alive[id] = false,
             OpKind::Register => self.references[id] += 1,
@@ -181,12 +187,12 @@ impl State {
 
     /// Returns an op that uploads the original content of a blob, or that releases it.
     fn upload(&self, kind: OpKind, blob: u32) -> PlannedOp {
-        PlannedOp { blob, kind, len: self.uploaded_len[blob as usize] as u32, generation: 0, offset: 0 }
+        PlannedOp { blob, kind, len: self.uploaded_len[blob as usize], generation: 0, offset: 0 }
     }
 
     /// Returns an op of this kind on a blob in its current state.
     fn op(&self, kind: OpKind, blob: u32, range: RangeRule, random: &mut SmallRng) -> PlannedOp {
-        let size = self.len[blob as usize];
+        let size = u64::from(self.len[blob as usize]);
         let (offset, len) = match (kind, range) {
             (OpKind::Range, RangeRule::Head(bytes)) => (0, bytes.min(size)),
             (OpKind::Range, RangeRule::Random(bytes)) => {
@@ -196,7 +202,7 @@ impl State {
             _ => (0, size),
         };
         let generation = self.generation[blob as usize] + u32::from(kind == OpKind::Overwrite);
-        PlannedOp { blob, kind, len: len as u32, generation, offset }
+        PlannedOp { blob, kind, len: len as u32, generation, offset: offset as u32 }
     }
 }
 
@@ -232,7 +238,7 @@ pub fn lists(
         ([(kind, _)], deal) if kind.is_upload() => {
             let ops = uploads(*kind, state, count, load.duplicates, &mut random);
             match deal {
-                OpDistribution::Own(workers) => in_turn(&ops, 1, workers),
+                OpDistribution::Own(workers) => in_turn(ops.into_iter(), 1, workers),
                 OpDistribution::Shared => vec![ops],
             }
         }
@@ -252,16 +258,14 @@ pub fn lists(
                 OpKind::Put => drop(ids.drain(..over)),
                 _ => ids.truncate(ids.len() - over),
             }
-            let ops: Vec<PlannedOp> =
-                ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
+            // Dealt while they are made, so that the list of a large fill is there only once.
+            let ops = ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random));
             match deal {
-                // Not dealt, so that the list of a large fill is not copied.
-                OpDistribution::Own(1) => vec![ops],
                 OpDistribution::Own(workers) if load.order.has_neighbours() && *kind != OpKind::Put => {
-                    stretches(&ops, batch, workers)
+                    stretches(ops, batch, workers)
                 }
-                OpDistribution::Own(workers) => in_turn(&ops, batch, workers),
-                OpDistribution::Shared => vec![ops],
+                OpDistribution::Own(workers) => in_turn(ops, batch, workers),
+                OpDistribution::Shared => vec![ops.collect()],
             }
         }
         (_, OpDistribution::Own(workers)) => (0..workers)
@@ -299,7 +303,7 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
     }
     let is_there = |id: &usize| state.alive[*id] || uses[*id] > 0;
     let mut ids: Vec<usize> = (0..uses.len()).filter(is_there).collect();
-    let bytes: u64 = ids.iter().map(|id| state.len[*id]).sum();
+    let bytes: u64 = ids.iter().map(|id| u64::from(state.len[*id])).sum();
     ids.sort_by_key(|id| Reverse(uses[*id]));
     let wanted = uses.iter().sum::<u64>() as f64 * HOT_OPS_SHARE;
     let (mut hot, mut hot_bytes, mut had) = (0, 0, 0.0);
@@ -307,7 +311,7 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
         if had >= wanted {
             break;
         }
-        (hot, hot_bytes, had) = (hot + 1, hot_bytes + state.len[*id], had + uses[*id] as f64);
+        (hot, hot_bytes, had) = (hot + 1, hot_bytes + u64::from(state.len[*id]), had + uses[*id] as f64);
     }
     Some(HotShare {
         ops_share: HOT_OPS_SHARE,
@@ -431,9 +435,9 @@ pub fn ageing(
 ) -> Vec<PlannedOp> {
     let mut random = SmallRng::seed_from_u64(seed);
     let alive = state.ids(true);
-    let filled: u64 = alive.iter().map(|id| corpus.sizes[*id as usize]).sum();
+    let filled: u64 = alive.iter().map(|id| u64::from(corpus.sizes[*id as usize])).sum();
     let slack = (filled as f64 * AGEING_SLACK) as u64;
-    let mut live: u64 = alive.iter().map(|id| state.len[*id as usize]).sum();
+    let mut live: u64 = alive.iter().map(|id| u64::from(state.len[*id as usize])).sum();
     let victims = Victims::new(alive, replacement.order, life_seed);
     let pending_max = if replacement.turnover { victims.ids.len() / TURNOVER_PART } else { 0 };
     let mut state = state.clone();
@@ -443,7 +447,7 @@ pub fn ageing(
         let mut draw = || {
             let id = victims.draw(&state, &mut random);
             let len = corpus.resized(u64::from(id), state.generation[id as usize] + 1);
-            (live - state.len[id as usize] + len, id, len)
+            (live - u64::from(state.len[id as usize]) + len, id, len)
         };
         let mut next = draw();
         for _ in 1..AGEING_TRIES {
@@ -534,9 +538,25 @@ pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
 
 /// Deals whole batches to the workers in rotation. Sequential puts are then like ids from a shared counter: those of each worker
 /// ascend, and all workers are near the end of the sequence.
-pub fn in_turn(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
-    let hand = |worker| ops.chunks(batch).skip(worker).step_by(workers).flatten().copied().collect();
-    (0..workers).map(hand).collect()
+pub fn in_turn(
+    ops: impl ExactSizeIterator<Item = PlannedOp>,
+    batch: usize,
+    workers: usize,
+) -> Vec<Vec<PlannedOp>> {
+    let each = ops.len().div_ceil(batch).div_ceil(workers) * batch;
+    dealt(ops, each, workers, |place| place / batch % workers)
+}
+
+/// Gives each op to the worker that `worker` returns for its place, at most `each` to one.
+fn dealt(
+    ops: impl Iterator<Item = PlannedOp>,
+    each: usize,
+    workers: usize,
+    worker: impl Fn(usize) -> usize,
+) -> Vec<Vec<PlannedOp>> {
+    let mut sessions: Vec<Vec<PlannedOp>> = (0..workers).map(|_| Vec::with_capacity(each)).collect();
+    ops.enumerate().for_each(|(place, op)| sessions[worker(place)].push(op));
+    sessions
 }
 
 /// Returns the ops of all lists in the order in which they are done if all lists progress equally fast.
@@ -546,17 +566,18 @@ fn interleaved(lists: &[Vec<PlannedOp>]) -> impl Iterator<Item = &PlannedOp> {
 }
 
 /// Deals reads again so that no client reads a blob that it wrote last, like IOR's option `-C`, because the client's own caches
-/// might serve such a read. `writers` are the ranks of the last writers, by blob; each client has `workers` consecutive lists.
+/// might serve such a read. `writers` are the ranks of the last writers, by blob, and none stands for 0; each client has `workers` consecutive lists.
 /// Each read goes to the client with the fewest ops among the others. The set of ops stays the same. A single client reads its
 /// own blobs.
 pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: usize) -> Vec<Vec<PlannedOp>> {
+    let writer = |blob: usize| writers.get(blob).copied().unwrap_or(0) as usize;
     let mut sessions = vec![Vec::new(); lists.len()];
     // Clients, ordered by their number of ops.
     let mut clients: BinaryHeap<Reverse<(usize, usize)>> =
         (0..lists.len() / workers).map(|client| Reverse((0, client))).collect();
     for op in interleaved(lists) {
         let mut reader = clients.pop();
-        if reader.is_some_and(|Reverse((_, client))| client == writers[op.blob as usize] as usize) {
+        if reader.is_some_and(|Reverse((_, client))| client == writer(op.blob as usize)) {
             reader = match (clients.pop(), reader) {
                 (Some(other), Some(itself)) => {
                     clients.push(itself);
@@ -573,11 +594,13 @@ pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: us
 }
 
 /// Gives every worker a contiguous part of the list, for orders in which neighbours matter.
-fn stretches(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
+fn stretches(
+    ops: impl ExactSizeIterator<Item = PlannedOp>,
+    batch: usize,
+    workers: usize,
+) -> Vec<Vec<PlannedOp>> {
     let each = ops.len().div_ceil(batch).div_ceil(workers).max(1) * batch;
-    let mut sessions: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
-    sessions.resize(workers, Vec::new());
-    sessions
+    dealt(ops, each, workers, |place| place / each)
 }
 
 /// Generates the ops of a mix.
@@ -1004,7 +1027,7 @@ mod tests {
             lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, 1, OpDistribution::Own(1), 3);
         for op in &lists[0] {
             assert!(op.blob != 0 && op.len > 0);
-            assert!(op.offset + u64::from(op.len) <= state.len[op.blob as usize]);
+            assert!(u64::from(op.offset) + u64::from(op.len) <= u64::from(state.len[op.blob as usize]));
         }
     }
 

@@ -46,7 +46,7 @@ const SLOWS_MIN: f64 = 1.25;
 pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
     let mut bytes = 0;
     let within = corpus.sizes.iter().take_while(|size| {
-        bytes += **size;
+        bytes += u64::from(**size);
         bytes <= PILOT_BYTES
     });
     (within.count() as u64)
@@ -216,7 +216,7 @@ fn shrunk(
 pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
     corpora.iter().zip(&plan.corpora).all(|(corpus, planned)| {
         let part = part_of(corpus.blobs(), share);
-        let bytes: u64 = corpus.sizes.iter().take(part as usize).sum();
+        let bytes: u64 = corpus.sizes.iter().take(part as usize).map(|size| u64::from(*size)).sum();
         let is_held =
             |bytes: u64, phase: &Phase| plan.memory_of(phase, bytes).is_none_or(|of| of >= MEMORY_MIN);
         let stays_held = |phase: &Phase| is_held(bytes, phase) || !is_held(corpus.bytes(), phase);

@@ -85,7 +85,7 @@ impl UserServerStore {
     fn sizes(&self, corpus: &Corpus) -> Vec<u64> {
         match self.is_catalogue {
             true => vec![CATALOGUE_ROW_BYTES; corpus.sizes.len()],
-            false => corpus.sizes.clone(),
+            false => corpus.sizes.iter().map(|size| u64::from(*size)).collect(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::ops::State;
-use crate::corpus::Contents;
+use crate::corpus::Corpus;
 use crate::rules::{COMPARED_SINGLY, COMPARED_TOGETHER};
 use crate::store::{Error, Key, Session, Span, Store, while_busy};
 
@@ -16,14 +16,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Consecutive failed reads after which the store is considered gone.
 const FAILED_IN_A_ROW_MAX: u32 = 3;
 
-/// Compares every blob with its expected content, checks that deleted ones are gone, and returns how many were compared. Blobs that a
-/// store has evicted may be missing; they are not among those.
+/// Compares the first `blobs` blobs of a corpus with their expected contents, checks that deleted ones are gone, and returns how
+/// many were compared. Blobs that a store has evicted may be missing; they are not among those.
 /// `together` is true if the store can read several blobs at once. Uses a session of its own, and returns early if `stop` is set.
 pub fn verify(
     store: &dyn Store,
     together: bool,
-    keys: &[Key],
-    contents: &Contents,
+    corpus: &Corpus,
+    blobs: usize,
     state: &State,
     stop: &AtomicBool,
 ) -> Result<u64> {
@@ -31,17 +31,16 @@ pub fn verify(
     let session = while_busy(PATIENCE, || store.session())?;
     let mut check = ContentCheck {
         session,
-        keys,
-        contents,
+        corpus,
         state,
         evicts,
         evicted: 0,
         room: Vec::new(),
         unread: FailedReads::default(),
     };
-    let stride = if together { keys.len().div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
+    let stride = if together { blobs.div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
     let (mut ids, mut bytes) = (Vec::new(), 0);
-    for id in 0..keys.len() {
+    for id in 0..blobs {
         if stop.load(Ordering::Relaxed) {
             return Ok(id as u64);
         }
@@ -51,7 +50,7 @@ pub fn verify(
             continue;
         }
         ids.push(id);
-        bytes += state.len[id];
+        bytes += u64::from(state.len[id]);
         if ids.len() == COMPARED_TOGETHER || bytes >= TOGETHER_BYTES {
             check.several(&ids)?;
             ids.clear();
@@ -60,10 +59,10 @@ pub fn verify(
     }
     check.several(&ids)?;
     match check.unread {
-        FailedReads { first: None, .. } => Ok(keys.len() as u64 - check.evicted),
+        FailedReads { first: None, .. } => Ok(blobs as u64 - check.evicted),
         FailedReads { first: Some(first), blobs: 1, .. } => Err(first),
-        FailedReads { first: Some(first), blobs, .. } => {
-            bail!("{first:#}; {blobs} of {} could not be read", keys.len())
+        FailedReads { first: Some(first), blobs: unread, .. } => {
+            bail!("{first:#}; {unread} of {blobs} could not be read")
         }
     }
 }
@@ -102,8 +101,7 @@ impl FailedReads {
 
 struct ContentCheck<'a> {
     session: Box<dyn Session + 'a>,
-    keys: &'a [Key],
-    contents: &'a Contents,
+    corpus: &'a Corpus,
     state: &'a State,
     /// True if the store evicts blobs, and the number of those that were gone.
     evicts: bool,
@@ -119,14 +117,15 @@ impl ContentCheck<'_> {
     }
 
     fn one(&mut self, id: usize) -> Result<()> {
-        let ContentCheck { session, keys, contents, state, evicts, evicted, room, .. } = self;
-        let wanted = contents.blob(id as u64, state.generation[id], state.len[id], room);
+        let ContentCheck { session, corpus, state, evicts, evicted, room, .. } = self;
+        let (key, len) = (corpus.keys.at(id), u64::from(state.len[id]));
+        let wanted = corpus.contents.blob(id as u64, state.generation[id], len, room);
         let mut came = ReadProgress::default();
         let found = while_busy(PATIENCE, || {
             came = ReadProgress::default();
-            session.get(&keys[id], Span::Whole, &mut |piece| came.take(piece, wanted))
+            session.get(&key, Span::Whole, &mut |piece| came.take(piece, wanted))
         });
-        let found = found.with_context(|| format!("blob {} cannot be read", keys[id].as_str()))?;
+        let found = found.with_context(|| format!("blob {} cannot be read", key.as_str()))?;
         let what = match (state.alive[id], found) {
             (false, false) => return Ok(()),
             (false, true) => "is there, though it was deleted or never put".to_owned(),
@@ -141,7 +140,7 @@ impl ContentCheck<'_> {
             (true, true) if came.differs => "has other bytes than were put".to_owned(),
             (true, true) => return Ok(()),
         };
-        bail!("blob {} (generation {}) {what}", keys[id].as_str(), state.generation[id]);
+        bail!("blob {} (generation {}) {what}", key.as_str(), state.generation[id]);
     }
 
     /// Compares several blobs with one read. If that fails, reads each alone to find out which one is wrong.
@@ -162,15 +161,17 @@ impl ContentCheck<'_> {
         bail!(
             "{} blobs from {} on are right when each is read alone, and wrong when they are read together",
             ids.len(),
-            self.keys[ids[0]].as_str()
+            self.corpus.keys.at(ids[0]).as_str()
         );
     }
 
     fn are_right(&mut self, ids: &[usize]) -> crate::store::Result<bool> {
-        let ContentCheck { session, contents, state, evicts, .. } = self;
-        let keys: Vec<Key> = ids.iter().map(|id| self.keys[*id]).collect();
+        let ContentCheck { session, corpus, state, evicts, .. } = self;
+        let keys: Vec<Key> = ids.iter().map(|id| corpus.keys.at(*id)).collect();
         let mut rooms = vec![Vec::new(); ids.len()];
-        let blob = |(id, room)| contents.blob(id as u64, state.generation[id], state.len[id], room);
+        let blob = |(id, room)| {
+            corpus.contents.blob(id as u64, state.generation[id], u64::from(state.len[id]), room)
+        };
         let wanted: Vec<&[u8]> = ids.iter().copied().zip(&mut rooms).map(blob).collect();
         let mut came = Vec::new();
         let found = while_busy(PATIENCE, || {
@@ -211,7 +212,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
+    use crate::corpus::{BlobSource, Content, CorpusSpecification, Sizes};
     use crate::store::{Facts, ManySink, Sink};
 
     const BLOBS: u64 = 3_500;
@@ -306,8 +307,8 @@ mod tests {
         let mut room = Vec::new();
         for id in (0..BLOBS as usize).filter(|id| id % 3 != 0) {
             state.alive[id] = true;
-            let blob = corpus.contents.blob(id as u64, 0, state.len[id], &mut room);
-            kept.blobs.insert(corpus.keys[id], blob.to_vec());
+            let blob = corpus.contents.blob(id as u64, 0, u64::from(state.len[id]), &mut room);
+            kept.blobs.insert(corpus.keys.at(id), blob.to_vec());
         }
         (corpus, state, kept)
     }
@@ -318,7 +319,7 @@ mod tests {
         spoil(&corpus, &mut kept);
         let never = AtomicBool::new(false);
         [false, true].map(|together| {
-            match verify(&kept, together, &corpus.keys, &corpus.contents, &state, &never) {
+            match verify(&kept, together, &corpus, corpus.sizes.len(), &state, &never) {
                 Ok(blobs) => format!("{blobs} are right"),
                 Err(wrong) => wrong.to_string(),
             }
@@ -329,21 +330,21 @@ mod tests {
     fn a_read_that_fails_keeps_no_other_blob_from_being_compared() {
         let right = format!("{BLOBS} are right");
         let busy = said(|corpus, kept| {
-            kept.busy.get_mut().unwrap().extend([(corpus.keys[1_000], 2), (corpus.keys[2_002], 2)]);
+            kept.busy.get_mut().unwrap().extend([1_000, 2_002].map(|id| (corpus.keys.at(id), 2)));
         });
         assert_eq!(busy, [right.clone(), right]);
         for id in [1_000, 2_002] {
-            let cannot = format!("blob {} cannot be read", filled().0.keys[id].as_str());
-            let [alone, together] = said(|corpus, kept| kept.unreadable.push(corpus.keys[id]));
+            let cannot = format!("blob {} cannot be read", filled().0.keys.at(id).as_str());
+            let [alone, together] = said(|corpus, kept| kept.unreadable.push(corpus.keys.at(id)));
             assert!(alone == cannot && alone == together, "{alone}\n{together}");
             let both = said(|corpus, kept| {
-                kept.unreadable.push(corpus.keys[id]);
-                drop(kept.blobs.remove(&corpus.keys[2_504]));
+                kept.unreadable.push(corpus.keys.at(id));
+                drop(kept.blobs.remove(&corpus.keys.at(2_504)));
             });
             both.iter().for_each(|said| assert!(said.ends_with("is missing"), "{said}"));
         }
         let [alone, together] =
-            said(|corpus, kept| kept.unreadable.extend([100, 200].map(|id| corpus.keys[id])));
+            said(|corpus, kept| kept.unreadable.extend([100, 200].map(|id| corpus.keys.at(id))));
         assert!(alone.ends_with("no answer; 2 of 3500 could not be read") && alone == together, "{together}");
     }
 
@@ -376,7 +377,7 @@ mod tests {
     fn who_is_stopped_compares_no_more() {
         let (corpus, state, kept) = filled();
         let stopped = AtomicBool::new(true);
-        let compared = verify(&kept, true, &corpus.keys, &corpus.contents, &state, &stopped).unwrap();
+        let compared = verify(&kept, true, &corpus, corpus.sizes.len(), &state, &stopped).unwrap();
         assert_eq!(compared, 0);
     }
 
@@ -386,21 +387,21 @@ mod tests {
         assert_eq!(said(|_, _| {}), [right.clone(), right.clone()]);
         // Blob 1,000 is read alone in both cases, 2,002 in a batch if there are any.
         for id in [1_000, 2_002] {
-            let [alone, together] = said(|corpus, kept| drop(kept.blobs.remove(&corpus.keys[id])));
+            let [alone, together] = said(|corpus, kept| drop(kept.blobs.remove(&corpus.keys.at(id))));
             assert!(alone.ends_with("is missing") && alone == together, "{together}");
             let [alone, together] = said(|corpus, kept| {
-                kept.blobs.get_mut(&corpus.keys[id]).into_iter().for_each(|blob| blob[0] ^= 1);
+                kept.blobs.get_mut(&corpus.keys.at(id)).into_iter().for_each(|blob| blob[0] ^= 1);
             });
             assert!(alone.ends_with("has other bytes than were put") && alone == together, "{together}");
             let [alone, together] = said(|corpus, kept| {
                 kept.blobs
-                    .get_mut(&corpus.keys[id])
+                    .get_mut(&corpus.keys.at(id))
                     .into_iter()
                     .for_each(|blob| blob.truncate(blob.len() - 1));
             });
             assert!(alone.contains(" B instead of ") && alone == together, "{together}");
         }
-        let [alone, together] = said(|corpus, kept| drop(kept.blobs.insert(corpus.keys[2_001], vec![1])));
+        let [alone, together] = said(|corpus, kept| drop(kept.blobs.insert(corpus.keys.at(2_001), vec![1])));
         assert!(alone.contains("though it was deleted") && alone == together, "{together}");
         let [alone, together] = said(|_, kept| kept.mixes = true);
         assert!(alone == right && together.contains("wrong when they are read together"), "{together}");

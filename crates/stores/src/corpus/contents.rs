@@ -47,8 +47,9 @@ pub struct Contents {
     pool: Vec<u8>,
     /// Start of each ready-made generation in the pool.
     ready: Vec<usize>,
-    /// Start of each blob within a ready-made generation.
-    starts: Vec<usize>,
+    /// Start of each blob within a ready-made generation, and the end of the last one; empty if none is ready. A generation that
+    /// is ready takes at most [`POOL_BYTES_MAX`].
+    starts: Vec<u32>,
     /// Range of the pool from which slices for each other blob are taken; `None` for the whole pool.
     regions: Option<Vec<(usize, usize)>>,
 }
@@ -62,11 +63,12 @@ impl Contents {
         let bytes = if generations > 0 { total * generations as u64 } else { POOL_BYTES_MAX + largest };
         let mut pool = vec![0; (bytes.max(largest) as usize).max(STAMP_EVERY)];
         fill(&mut pool, seed, content);
-        let mut contents = Contents { seed, pool, ready: Vec::new(), starts: starts(sizes), regions: None };
+        let starts = if generations > 0 { starts(sizes) } else { Vec::new() };
+        let mut contents = Contents { seed, pool, ready: Vec::new(), starts, regions: None };
         for generation in 0..generations {
             let begin = total as usize * generation;
             for (id, size) in sizes.iter().enumerate() {
-                let start = begin + contents.starts[id];
+                let start = begin + contents.starts[id] as usize;
                 stamp(&mut contents.pool[start..start + *size as usize], seed, id as u64, generation as u32);
             }
             contents.ready.push(begin);
@@ -74,7 +76,7 @@ impl Contents {
         contents
     }
 
-    /// Creates a pool of whole real files, one after another. They keep their bytes in generation 0; later generations are
+    /// Creates a pool of whole real files, one after another, with at most [`POOL_BYTES_MAX`]. They keep their bytes in generation 0; later generations are
     /// stamped slices of them.
     pub(super) fn real(seed: u64, pool: Vec<u8>, sizes: &[u64]) -> Contents {
         Contents { seed, pool, ready: vec![0], starts: starts(sizes), regions: None }
@@ -107,10 +109,10 @@ impl Contents {
 
     /// Returns the bytes of a blob whose generation is ready in the pool.
     fn lying_ready(&self, id: u64, generation: u32, len: u64) -> Option<&[u8]> {
-        let begin = self.ready.get(generation as usize)? + self.starts.get(id as usize)?;
-        let next = self.starts.get(id as usize + 1)?;
+        let (start, next) = (*self.starts.get(id as usize)?, *self.starts.get(id as usize + 1)?);
+        let begin = self.ready.get(generation as usize)? + start as usize;
         // A blob with a changed size is not ready in the pool.
-        (next - self.starts[id as usize] == len as usize).then(|| &self.pool[begin..begin + len as usize])
+        (u64::from(next - start) == len).then(|| &self.pool[begin..begin + len as usize])
     }
 
     /// Returns the pool, which all workers share.
@@ -120,12 +122,12 @@ impl Contents {
 }
 
 /// Offsets of consecutive blobs of these sizes, and the end of the last one.
-fn starts(sizes: &[u64]) -> Vec<usize> {
+fn starts(sizes: &[u64]) -> Vec<u32> {
     let mut starts = Vec::with_capacity(sizes.len() + 1);
     let mut start = 0;
     for size in sizes {
         starts.push(start);
-        start += *size as usize;
+        start += *size as u32;
     }
     starts.push(start);
     starts

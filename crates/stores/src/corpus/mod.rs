@@ -21,7 +21,7 @@ pub use id::CorpusId;
 pub use real::{BLOBS_NEEDED, SkippedFiles, as_flag};
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
-use crate::store::Key;
+use crate::store::{Key, Keys};
 
 /// Source of the blobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,10 +63,10 @@ pub const STEP_BYTES: u64 = 8_000_000;
 pub struct Corpus {
     /// Source of the corpus, for labels.
     pub name: String,
-    /// Size of each blob in bytes, by id.
-    pub sizes: Vec<u64>,
+    /// Size of each blob in bytes, by id; at most [`BLOB_BYTES_MAX`].
+    pub sizes: Vec<u32>,
     /// The key of each blob, by id.
-    pub keys: Vec<Key>,
+    pub keys: Keys,
     /// Relative paths of real files, by id.
     pub names: Option<Vec<String>>,
     /// What was skipped in a user's directory.
@@ -93,7 +93,7 @@ impl Corpus {
         Corpus {
             name: self.name.clone(),
             sizes: self.sizes[..blobs].to_vec(),
-            keys: self.keys[..blobs].to_vec(),
+            keys: self.keys.digests()[..blobs].iter().copied().collect(),
             names: self.names.as_ref().map(|names| names[..blobs].to_vec()),
             skipped: self.skipped.clone(),
             sampled_from: self.sampled_from.or_else(|| is_sample.then(|| (self.blobs(), self.bytes()))),
@@ -115,15 +115,15 @@ impl Corpus {
                 let real =
                     real::read(dir, request.blobs_max, request.bytes_max, request.grows_to, request.seed)?;
                 // Keys use the raw bytes of paths, because invalid UTF-8 may look alike as text.
-                let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes()).enumerate();
-                let keys: Vec<Key> = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
+                let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes());
+                let keys: Keys = paths.map(|path| xxh3_128_with_seed(path, request.seed)).collect();
                 let names = real.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
                 let sampled = real.found.0 > real.sizes.len() as u64;
                 let cut: Vec<String> = real.beyond.iter().map(|beyond| beyond.words(real.found)).collect();
                 Ok(Corpus {
                     name: real::visible(dir),
                     digest: Some(digest(&keys, &real.sizes, &real.contents)),
-                    sizes: real.sizes,
+                    sizes: narrow(&real.sizes),
                     keys,
                     names: Some(names),
                     skipped: real.skipped,
@@ -155,7 +155,8 @@ impl Corpus {
                 sizes.len()
             );
         }
-        let keys = (0..sizes.len() as u64).map(|id| key_of(request.seed, id, &id.to_le_bytes())).collect();
+        let digest = |id: u64| xxh3_128_with_seed(&id.to_le_bytes(), request.seed);
+        let keys = (0..sizes.len() as u64).map(digest).collect();
         Ok(Corpus {
             name: name.to_owned(),
             keys,
@@ -166,7 +167,7 @@ impl Corpus {
             cut: distribution.cut(),
             digest: None,
             contents: Arc::new(Contents::synthetic(request.seed, &sizes, content)),
-            sizes,
+            sizes: narrow(&sizes),
             seed: request.seed,
         })
     }
@@ -178,12 +179,12 @@ impl Corpus {
 
     /// Total size in bytes.
     pub fn bytes(&self) -> u64 {
-        self.sizes.iter().sum()
+        self.sizes.iter().map(|size| u64::from(*size)).sum()
     }
 
     /// Size of the largest blob in bytes.
     pub fn largest(&self) -> u64 {
-        self.sizes.iter().copied().max().unwrap_or(0)
+        u64::from(self.sizes.iter().copied().max().unwrap_or(0))
     }
 
     /// Size in bytes of a blob after `generation` overwrites with new sizes: the size of another blob, so that the distribution
@@ -191,13 +192,13 @@ impl Corpus {
     pub fn resized(&self, id: u64, generation: u32) -> u64 {
         let other =
             xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ (u64::from(generation) << 32)) % self.blobs();
-        self.sizes[other as usize]
+        u64::from(self.sizes[other as usize])
     }
 
     /// Returns a key that no blob has; its id is beyond those of the corpus.
     pub fn missing_key(&self, index: u64) -> Key {
         let id = self.blobs() + index;
-        key_of(!self.seed, id, &id.to_le_bytes())
+        Key::of_digest(id, xxh3_128_with_seed(&id.to_le_bytes(), !self.seed))
     }
 
     /// Returns the quantile of blob sizes at `share`.
@@ -229,7 +230,7 @@ impl Corpus {
         for (id, size) in self.sizes.iter().enumerate() {
             let pieces = (*size as usize).div_ceil(PIECE);
             if (piece..piece + pieces).any(|piece| piece % every == 0) {
-                let blob = self.contents.blob(id as u64, 0, *size, &mut room);
+                let blob = self.contents.blob(id as u64, 0, u64::from(*size), &mut room);
                 let chosen = blob.chunks(PIECE).enumerate().filter(|(own, _)| (piece + own) % every == 0);
                 for (_, bytes) in chosen {
                     before += bytes.len();
@@ -243,9 +244,14 @@ impl Corpus {
 }
 
 /// Returns the quantile of sorted sizes by nearest rank.
-fn quantile_of(sorted: &[u64], share: f64) -> u64 {
+fn quantile_of(sorted: &[u32], share: f64) -> u64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)
+    u64::from(sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0))
+}
+
+/// Sizes in bytes in half the memory; none is above [`BLOB_BYTES_MAX`].
+fn narrow(sizes: &[u64]) -> Vec<u32> {
+    sizes.iter().map(|size| *size as u32).collect()
 }
 
 /// Draws sizes by stratified sampling, in random order: evenly spaced shares, each jittered within its stratum, and as many as
@@ -276,7 +282,7 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
 }
 
 /// Digest of real files: their keys (hashes of paths), their sizes, and the bytes that were read.
-fn digest(keys: &[Key], sizes: &[u64], contents: &Contents) -> String {
+fn digest(keys: &Keys, sizes: &[u64], contents: &Contents) -> String {
     let mut digest = Xxh3::new();
     for (key, size) in keys.iter().zip(sizes) {
         digest.update(&key.hex);
@@ -284,11 +290,6 @@ fn digest(keys: &[Key], sizes: &[u64], contents: &Contents) -> String {
     }
     digest.update(contents.pool());
     format!("{:032x}", digest.digest128())
-}
-
-/// Returns a key whose digest is a hash of the seed and the blob's identity.
-fn key_of(seed: u64, id: u64, identity: &[u8]) -> Key {
-    Key::of_digest(id, xxh3_128_with_seed(identity, seed))
 }
 
 #[cfg(test)]
@@ -338,7 +339,7 @@ mod tests {
         let corpus = Corpus::build(&request("fixed:10", Some(1000), None)).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 1000);
-        assert!(corpus.keys[0].as_str().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
+        assert!(corpus.keys.at(0).as_str().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
         assert!(!distinct.contains(&corpus.missing_key(0).hex));
     }
 
@@ -357,6 +358,6 @@ mod tests {
         assert!(corpus.name.contains("a\\nb") && !corpus.name.contains('\n'), "{}", corpus.name);
         // For a UTF-8 name, the raw bytes equal the text.
         let plain = corpus.names.iter().flatten().position(|name| name == "plain.jpg").unwrap();
-        assert_eq!(corpus.keys[plain], key_of(1, plain as u64, b"plain.jpg"));
+        assert_eq!(corpus.keys.digests()[plain], xxh3_128_with_seed(b"plain.jpg", 1));
     }
 }

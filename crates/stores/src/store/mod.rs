@@ -31,7 +31,7 @@ pub use self::error::{Error, Result};
 pub(crate) use self::error::{bail, ensure};
 pub use self::every::{COMMON, on};
 pub use self::intent::{Demand, Intent, LimitUnit, ServerLimit};
-pub use self::key::{Key, Span};
+pub use self::key::{Key, Keys, Span};
 pub use self::meaning::{told, told_below};
 pub use self::memory::{CacheRecommendation, OwnCache};
 pub use self::options::{OptionSpec, Options, Values};

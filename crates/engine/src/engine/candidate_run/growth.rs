@@ -23,7 +23,7 @@ pub(in crate::engine) struct Growth {
 impl CandidateRun<'_> {
     /// Number of blobs of the corpus, by id from 0, that may be in the store.
     pub(in crate::engine) fn reach(&self) -> usize {
-        let all = self.subject.corpus.keys.len();
+        let all = self.subject.corpus.blobs() as usize;
         if self.plan().text.grow.is_some() { all.min(self.growth.blobs as usize) } else { all }
     }
 

@@ -427,7 +427,7 @@ impl<'a> CandidateRun<'a> {
         let corpus = self.subject.corpus;
         let mut room = Vec::new();
         let key = |id: usize| {
-            content_key(id as u64, corpus.contents.blob(id as u64, 0, corpus.sizes[id], &mut room))
+            content_key(id as u64, corpus.contents.blob(id as u64, 0, u64::from(corpus.sizes[id]), &mut room))
         };
         let keys: Vec<Key> = (0..corpus.sizes.len()).map(key).collect();
         self.state.begin_uploads(&keys, &corpus.sizes);
@@ -477,15 +477,9 @@ impl<'a> CandidateRun<'a> {
             return Ok(());
         }
         let corpus = self.subject.corpus;
-        let verified = verify(
-            self.store()?.0,
-            self.caps().get_many,
-            &corpus.keys[..self.reach()],
-            &corpus.contents,
-            &self.state,
-            self.run.stop,
-        )
-        .map_err(|wrong| self.blame(wrong))?;
+        let verified =
+            verify(self.store()?.0, self.caps().get_many, corpus, self.reach(), &self.state, self.run.stop)
+                .map_err(|wrong| self.blame(wrong))?;
         if let Some(catalog) = &self.catalog {
             verify_uploads(self.store()?.0, catalog.uploads(), &corpus.contents, &self.state)
                 .map_err(|wrong| self.blame(wrong))?;

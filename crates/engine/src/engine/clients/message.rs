@@ -211,7 +211,7 @@ impl Task {
 }
 
 /// Bytes of an encoded op.
-const OP_BYTES: usize = 21;
+const OP_BYTES: usize = 17;
 
 /// Kinds of ops, by their encoded number.
 const KINDS: [OpKind; 7] = [
@@ -245,7 +245,7 @@ fn op_of(bytes: &[u8]) -> Result<PlannedOp> {
         kind: *KINDS.get(usize::from(bytes[4])).ok_or_else(|| anyhow!("an op of no kind"))?,
         len: word(5)?,
         generation: word(9)?,
-        offset: u64::from_le_bytes(bytes[13..21].try_into()?),
+        offset: word(13)?,
     })
 }
 
@@ -275,7 +275,7 @@ mod tests {
             kind: *kind,
             len: 7 + place as u32,
             generation: u32::MAX,
-            offset: u64::MAX - place as u64,
+            offset: u32::MAX - place as u32,
         };
         let ops: Vec<PlannedOp> = KINDS.iter().enumerate().map(op).collect();
         let bytes = ops_as_bytes(ops.iter());

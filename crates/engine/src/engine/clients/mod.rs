@@ -435,7 +435,7 @@ fn stock(state: &State) -> serve::StoreChanges {
     let put = |id: usize| PlannedOp {
         blob: id as u32,
         kind: OpKind::Put,
-        len: state.len[id] as u32,
+        len: state.len[id],
         generation: state.generation[id],
         offset: 0,
     };
@@ -450,7 +450,7 @@ fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<(
     let mut session = store.session()?;
     let mut room = Vec::new();
     for op in stock {
-        let key = &corpus.keys[op.blob as usize];
+        let key = &corpus.keys.at(op.blob as usize);
         if op.kind == OpKind::Delete {
             session.delete(key)?;
             continue;

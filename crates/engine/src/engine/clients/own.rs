@@ -147,7 +147,7 @@ impl ClientStore {
             return Ok(0);
         }
         let never = AtomicBool::new(false);
-        verify(self.store()?, caps.get_many, &self.corpus.keys, &self.corpus.contents, &self.state, &never)
+        verify(self.store()?, caps.get_many, &self.corpus, self.corpus.sizes.len(), &self.state, &never)
     }
 
     /// Removes the store. If `compares`, reopens it first and compares every blob. Returns the number of compared blobs.

@@ -302,8 +302,8 @@ impl CandidateRun<'_> {
             return Ok(());
         }
         let alive = self.state.alive.iter().position(|alive| *alive);
-        if let Some(key) = alive.map(|id| &self.subject.corpus.keys[id]) {
-            self.outcome.picture = self.store()?.0.picture(key).context("taking a picture failed")?;
+        if let Some(key) = alive.map(|id| self.subject.corpus.keys.at(id)) {
+            self.outcome.picture = self.store()?.0.picture(&key).context("taking a picture failed")?;
         }
         Ok(())
     }

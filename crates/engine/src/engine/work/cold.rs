@@ -173,7 +173,7 @@ impl<'v> CandidateRun<'v> {
         let jobs: Vec<Job> = loads
             .map(|load| {
                 let fixed = FixedLength { seconds: 0.0, ..length };
-                let lists = in_turn(ops, self.plan().batch_of(load), workers);
+                let lists = in_turn(ops.iter().copied(), self.plan().batch_of(load), workers);
                 Job { first_apart: false, ..self.job(load, lists, fixed, class) }
             })
             .collect();

@@ -160,7 +160,7 @@ impl CandidateRun<'_> {
         let job = Job {
             sync: (!kind.reads()).then_some(SyncRule::AT_THE_END),
             first_apart: false,
-            ..Job::once(vec![(0..keys.keys.len() as u32).map(op).collect()])
+            ..Job::once(vec![(0..keys.blobs() as u32).map(op).collect()])
         };
         let pool = WorkerPool { keys: &keys.keys, contents: &keys.contents, ..self.pool(store, 1) };
         let mut meters = [self.meter()];

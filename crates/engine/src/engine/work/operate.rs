@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::super::candidate_run::{CandidateRun, KeptBackup, PhaseOutcome, PhaseRun, beside};
 use super::super::verify::verify;
@@ -149,6 +150,21 @@ pub(super) fn tally() -> Tally {
     Tally::new([true; BANDS.len()], false)
 }
 
+/// A list of keys as their number and the sum of their hashes: two are equal if they have the same keys equally often, in any
+/// order. The keys themselves would take more memory than all else that a run keeps of a blob.
+#[derive(Debug, Default, PartialEq)]
+struct KeyList {
+    keys: u64,
+    sum: u128,
+}
+
+impl KeyList {
+    fn add(&mut self, key: &str) {
+        self.keys += 1;
+        self.sum = self.sum.wrapping_add(xxh3_128(key.as_bytes()));
+    }
+}
+
 /// Lists all keys and returns their number.
 fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64> {
     let mut keys = 0;
@@ -217,14 +233,13 @@ impl CandidateRun<'_> {
         if self.connects(true) {
             session.connect()?;
         }
-        let mut keys = Vec::new();
-        session.list(&mut |key| keys.push(key.to_owned()))?;
-        keys.sort_unstable();
+        let (mut listed, mut wanted) = (KeyList::default(), KeyList::default());
+        session.list(&mut |key| listed.add(key))?;
         let uploads = self.catalog.as_ref().map_or(&[][..], |catalog| catalog.uploads().keys);
-        let mut wanted = self.state.live_keys(&self.subject.corpus.keys, uploads);
-        wanted.sort_unstable();
-        if keys != wanted {
-            bail!("the list of {} keys is not that of the {} blobs", keys.len(), wanted.len());
+        let live = self.state.live_keys(&self.subject.corpus.keys, uploads);
+        live.for_each(|key| wanted.add(key.as_str()));
+        if listed != wanted {
+            bail!("the list of {} keys is not that of the {} blobs", listed.keys, wanted.keys);
         }
         Ok(())
     }
@@ -304,15 +319,9 @@ impl CandidateRun<'_> {
             .context("restoring the backup failed")?;
         meter.stop(&[]);
         let corpus = self.subject.corpus;
-        let verified = verify(
-            store.as_ref(),
-            self.caps().get_many,
-            &corpus.keys,
-            &corpus.contents,
-            &kept.state,
-            run.stop,
-        )
-        .context("the backup, restored, does not hold what was there")?;
+        let verified =
+            verify(store.as_ref(), self.caps().get_many, corpus, corpus.sizes.len(), &kept.state, run.stop)
+                .context("the backup, restored, does not hold what was there")?;
         self.outcome.verified += verified;
         store.remove().context("removing what was restored failed")?;
         self.forget_backup()?;
@@ -361,5 +370,24 @@ impl CandidateRun<'_> {
         let seconds = round.settled_seconds.unwrap_or(round.seconds) + beyond;
         round.upkeep = Some(Upkeep::DeletesAll { seconds, before_bytes, left_bytes: taken(self)? });
         Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_equal_in_any_order_and_only_with_the_same_keys() {
+        let list = |keys: &[&str]| {
+            let mut list = KeyList::default();
+            keys.iter().for_each(|key| list.add(key));
+            list
+        };
+        let wanted = list(&["a", "b", "c"]);
+        assert_eq!(list(&["c", "a", "b"]), wanted);
+        for wrong in [&["a", "b"][..], &["a", "b", "d"], &["a", "b", "b"], &["a", "b", "c", "c"]] {
+            assert_ne!(list(wrong), wanted, "{wrong:?}");
+        }
     }
 }

@@ -57,11 +57,11 @@ impl Work for ReopenWork {
             let op = PlannedOp {
                 blob: id,
                 kind: OpKind::Get,
-                len: candidate_run.state.len[id as usize] as u32,
+                len: candidate_run.state.len[id as usize],
                 generation: candidate_run.state.generation[id as usize],
                 offset: 0,
             };
-            let key = &candidate_run.subject.corpus.keys[id as usize];
+            let key = &candidate_run.subject.corpus.keys.at(id as usize);
             meter.start(&[]);
             let cpu = machine::thread_cpu_ns();
             let open = || candidate_run.opened(class, Mode::Open);

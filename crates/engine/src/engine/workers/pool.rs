@@ -16,7 +16,7 @@ use super::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, WorkerUp
 use crate::host::processors::ProcessorSplit;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, ReadSink, SyncRule};
-use crate::store::{Key, Span, Store};
+use crate::store::{Key, Keys, Span, Store};
 
 /// Work for all workers between two barriers: a list of ops for each.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ pub struct WorkerPool<'a, C: Clock> {
     /// The open store.
     pub store: &'a dyn Store,
     /// Keys by id of the blob.
-    pub keys: &'a [Key],
+    pub keys: &'a Keys,
     /// Contents of the blobs.
     pub contents: &'a crate::corpus::Contents,
     /// Number of threads.

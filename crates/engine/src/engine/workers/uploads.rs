@@ -44,7 +44,7 @@ pub fn verify(
         if references != wanted {
             bail!("the catalogue has {references} references to upload {} instead of {wanted}", key.as_str());
         }
-        let content = contents.blob(id as u64, 0, state.uploaded_len[id], &mut room);
+        let content = contents.blob(id as u64, 0, u64::from(state.uploaded_len[id]), &mut room);
         let (mut at, mut same) = (0, true);
         let found = catalog.session.get(key, Span::Whole, &mut |piece| {
             same &= content.get(at..at + piece.len()) == Some(piece);

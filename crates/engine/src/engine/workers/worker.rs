@@ -15,7 +15,7 @@ use crate::host::place::fresh_seed;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::{OpKind, SyncRule};
-use crate::store::{Error, Key, Result, Session, Store, UploadCatalog};
+use crate::store::{Error, Key, Keys, Result, Session, Store, UploadCatalog};
 
 /// What all workers of a phase share.
 pub struct WorkerContext<'a, C: Clock> {
@@ -24,7 +24,7 @@ pub struct WorkerContext<'a, C: Clock> {
     /// The store.
     pub store: &'a dyn Store,
     /// Keys by id of the blob.
-    pub keys: &'a [Key],
+    pub keys: &'a Keys,
     /// Contents of the blobs.
     pub contents: &'a Contents,
     /// The catalog of uploads; `None` without uploads.
@@ -136,27 +136,23 @@ struct NextOps<'a> {
 /// deliver its keys would add that time to every store.
 const AHEAD: usize = 8;
 
-/// Asks the processor to fetch a key into its caches.
+/// Asks the processor to fetch a key's digest into its caches. It is aligned, so that it lies in one cache line.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "prefetching is an intrinsic")]
-fn prefetch(key: &Key) {
+fn prefetch(digest: &u128) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    let first = std::ptr::from_ref(key).cast::<i8>();
-    // The key may span two cache lines.
-    for place in [first, first.wrapping_add(size_of::<Key>() - 1)] {
-        // SAFETY: a prefetch reads and changes nothing, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
-    }
+    // SAFETY: a prefetch reads and changes nothing, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(digest).cast::<i8>()) };
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_key: &Key) {}
+fn prefetch(_digest: &u128) {}
 
 /// Returns the ops of a source in order.
 struct Cursor<'a> {
     source: &'a OpSource<'a>,
-    keys: &'a [Key],
+    keys: &'a Keys,
     batch: usize,
     at: usize,
     /// End of the current pass in the list.
@@ -170,7 +166,7 @@ fn pass_end(list: &[PlannedOp], passes: usize, begin: usize) -> usize {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(source: &'a OpSource<'a>, keys: &'a [Key], batch: usize, begin: u64) -> Cursor<'a> {
+    fn new(source: &'a OpSource<'a>, keys: &'a Keys, batch: usize, begin: u64) -> Cursor<'a> {
         let pass_end = match source {
             OpSource::Own { list, passes, .. } => pass_end(list, *passes, 0),
             OpSource::Planned { .. } => 0,
@@ -198,7 +194,7 @@ impl<'a> Cursor<'a> {
                 let ops = &list[self.at..end];
                 self.at = end;
                 if let Some(soon) = list.get(end + AHEAD) {
-                    prefetch(&self.keys[soon.blob as usize]);
+                    prefetch(&self.keys.digests()[soon.blob as usize]);
                 }
                 Some(NextOps { ops, due: None })
             }
@@ -228,7 +224,7 @@ pub fn work<'s, C: Clock>(
     begin: u64,
 ) -> Result<Tally> {
     let cpu_before = crate::host::machine::thread_cpu_ns();
-    let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
+    let mut writer = Writer::new(shared);
     let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
     let staged = shared.store.is_staged();
     let mut now = begin;
@@ -371,34 +367,52 @@ enum PreparedBlobs<'a> {
     Batch(Vec<(Key, &'a [u8])>),
 }
 
-/// The writing side of a worker: prepares contents, and tracks when a sync is due.
+/// What an op needs, prepared before its clock starts.
+struct PreparedOp<'a> {
+    /// The key of each of its blobs.
+    keys: &'a [Key],
+    blobs: PreparedBlobs<'a>,
+}
+
+/// Prepares keys and contents, and tracks when a sync is due.
 struct Writer<'a, 's, C: Clock> {
     shared: &'a WorkerContext<'s, C>,
     unsynced_ops: u64,
     unsynced_bytes: u64,
     wrote: bool,
+    /// Keys of the current op.
+    keys: Vec<Key>,
     /// Buffers for contents that the pool does not have ready, one for each blob of a batch.
     room: Vec<Vec<u8>>,
 }
 
-impl<C: Clock> Writer<'_, '_, C> {
-    /// Finds or generates the contents to write, off the op's clock.
+impl<'a, 's, C: Clock> Writer<'a, 's, C> {
+    fn new(shared: &'a WorkerContext<'s, C>) -> Writer<'a, 's, C> {
+        let (keys, room) = (Vec::new(), Vec::new());
+        Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, keys, room }
+    }
+
+    /// Formats the keys, and finds or generates the contents to write, off the op's clock.
     #[inline]
-    fn prepare(&mut self, ops: &[PlannedOp]) -> PreparedBlobs<'_> {
+    fn prepare(&mut self, ops: &[PlannedOp]) -> PreparedOp<'_> {
+        let shared = self.shared;
+        self.keys.clear();
+        self.keys.extend(ops.iter().map(|op| shared.keys.at(op.blob as usize)));
+        let keys = self.keys.as_slice();
         if ops[0].kind.reads() || matches!(ops[0].kind, OpKind::Delete | OpKind::Release) {
-            return PreparedBlobs::Nothing;
+            return PreparedOp { keys, blobs: PreparedBlobs::Nothing };
         }
         self.room.resize(self.room.len().max(ops.len()), Vec::new());
-        let shared = self.shared;
-        let mut blobs = ops.iter().zip(&mut self.room).map(|(op, room)| {
+        let mut blobs = ops.iter().zip(keys).zip(&mut self.room).map(|((op, key), room)| {
             let blob = shared.contents.blob(u64::from(op.blob), op.generation, u64::from(op.len), room);
-            (shared.keys[op.blob as usize], blob)
+            (*key, blob)
         });
-        match (ops.len(), blobs.next()) {
+        let blobs = match (ops.len(), blobs.next()) {
             (1, Some((_, blob))) => PreparedBlobs::One(blob),
             (_, Some(first)) => PreparedBlobs::Batch(std::iter::once(first).chain(blobs).collect()),
             (_, None) => PreparedBlobs::Nothing,
-        }
+        };
+        PreparedOp { keys, blobs }
     }
 
     #[inline]
@@ -437,34 +451,30 @@ fn perform<C: Clock>(
     shared: &WorkerContext<'_, C>,
     sessions: &mut WorkerSessions<'_>,
     ops: &[PlannedOp],
-    prepared: PreparedBlobs<'_>,
+    prepared: PreparedOp<'_>,
     consumer: &mut Consumer,
     tally: &mut Tally,
 ) -> Result<u64> {
+    let PreparedOp { keys, blobs } = prepared;
     let mut attempt = 1;
     loop {
         let session = sessions.session.as_mut();
-        let outcome = match (&prepared, ops) {
+        let outcome = match (&blobs, ops) {
             (PreparedBlobs::One(content), [op]) if op.kind == OpKind::Register => {
                 register(shared, sessions, op, content, tally)
             }
-            (PreparedBlobs::One(blob), [op]) => {
-                session.put(&shared.keys[op.blob as usize], blob).map(|()| u64::from(op.len))
-            }
+            (PreparedBlobs::One(blob), [op]) => session.put(&keys[0], blob).map(|()| u64::from(op.len)),
             (PreparedBlobs::Batch(blobs), _) => {
                 session.put_batch(blobs).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
             }
-            (_, [op]) if op.kind == OpKind::Delete => {
-                session.delete(&shared.keys[op.blob as usize]).map(|()| u64::from(op.len))
-            }
+            (_, [op]) if op.kind == OpKind::Delete => session.delete(&keys[0]).map(|()| u64::from(op.len)),
             (_, [op]) if op.kind == OpKind::Release => release(shared, sessions, op, tally),
-            (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer)
+            (_, [op]) => get(session, &keys[0], op, consumer)
                 .and_then(|found| hit_or_miss(found, shared.evicts, tally)),
             _ if ops[0].kind == OpKind::Delete => {
-                let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
-                session.delete_batch(&keys).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
+                session.delete_batch(keys).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
             }
-            _ => get_many(shared, session, ops, consumer, tally),
+            _ => get_many(shared, session, keys, ops, consumer, tally),
         };
         match outcome {
             Err(error) => again(shared.clock, error, &mut attempt, tally)?,
@@ -582,6 +592,7 @@ fn record<C: Clock>(
 fn get_many<C: Clock>(
     shared: &WorkerContext<'_, C>,
     session: &mut dyn Session,
+    keys: &[Key],
     ops: &[PlannedOp],
     consumer: &mut Consumer,
     tally: &mut Tally,
@@ -589,9 +600,8 @@ fn get_many<C: Clock>(
     if ops[0].kind == OpKind::Range {
         return Err(Error::Unsupported("a batch of range reads"));
     }
-    let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
     let mut bytes = vec![0_u64; ops.len()];
-    let found = session.get_many(&keys, &mut |index, piece| {
+    let found = session.get_many(keys, &mut |index, piece| {
         bytes[index] += piece.len() as u64;
         consumer.take(piece);
     })?;
@@ -610,7 +620,7 @@ fn get_many<C: Clock>(
 
 fn describe<C: Clock>(error: &Error, op: &PlannedOp, shared: &WorkerContext<'_, C>) -> String {
     let kind = format!("{:?}", op.kind).to_lowercase();
-    format!("{kind} of {}: {}", shared.keys[op.blob as usize].as_str(), error.told_below(shared.dir))
+    format!("{kind} of {}: {}", shared.keys.at(op.blob as usize).as_str(), error.told_below(shared.dir))
 }
 
 /// Returns the size bands that ops of these lists fall into, with `batch` blobs per op. An op on several blobs counts by their
