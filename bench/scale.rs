@@ -1,6 +1,7 @@
-//! How far blobwise itself goes: its memory and time for up to a million blobs, 256 workers, and 100 million ops.
+//! How far blobwise itself goes: its memory and time for up to a million blobs or more, 256 workers, and 100 million ops.
 //!
-//! `cargo bench --bench scale`, and behind `--` one of `blobs`, `workers` and `ops` for that part alone.
+//! `cargo bench --bench scale`, and behind `--` one of `blobs`, `workers` and `ops` for that part alone; `blobs 1M 4M 10M` for these
+//! numbers of blobs.
 
 #![expect(clippy::print_stdout, reason = "a side-by-side run prints its figures")]
 
@@ -14,15 +15,20 @@ use serde_json::Value;
 
 /// The program, as users run it.
 const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
-/// Numbers of blobs, each of 1 kB.
-const BLOBS: [u64; 4] = [125_000, 250_000, 500_000, 1_000_000];
+/// Numbers of blobs, each of 1 kB, unless others are asked for. All of them have more bytes than the contents kept in memory.
+const BLOBS: [u64; 3] = [300_000, 600_000, 1_000_000];
+/// Stores, and the bytes that they keep of a blob in this process's own memory, to which LMDB's map does not belong. Unknown for
+/// `files/packed`, which has an index in memory.
+const STORES: [(&str, Option<f64>); 3] = [("null", Some(4.0)), ("lmdb", Some(0.0)), ("files/packed", None)];
+/// Most bytes of a blob that blobwise may keep in memory.
+const BLOB_MEMORY_MAX: f64 = 64.0;
 /// No number of blobs may take more memory than a straight line through all of them says, by this share.
 const OFF_THE_LINE_MAX: f64 = 0.05;
 /// How often the program's memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A part's name, and what does it and says whether its goal is met.
-type Part = (&'static str, fn() -> Result<bool>);
+/// A part's name, and what does it for the numbers of blobs asked for and says whether its goal is met.
+type Part = (&'static str, fn(&[u64]) -> Result<bool>);
 
 fn main() -> Result<ExitCode> {
     if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
@@ -31,13 +37,20 @@ fn main() -> Result<ExitCode> {
     let parts: [Part; 3] = [("blobs", blobs), ("workers", workers), ("ops", ops)];
     // Cargo adds `--bench`.
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    if let Some(unknown) = asked.iter().find(|word| parts.iter().all(|(name, _)| name != word)) {
+    let (numbers, asked): (Vec<&String>, Vec<&String>) =
+        asked.iter().partition(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    if let Some(unknown) = asked.iter().find(|word| parts.iter().all(|(name, _)| name != **word)) {
         bail!("`{unknown}` is no part of it: blobs, workers or ops");
+    }
+    let numbers: Vec<u64> = numbers.into_iter().map(|word| number(word)).collect::<Result<_>>()?;
+    let numbers = if numbers.is_empty() { BLOBS.to_vec() } else { numbers };
+    if numbers.len() < 2 {
+        bail!("a line needs two numbers of blobs, such as `blobs 1M 4M 10M`");
     }
     let mut met = true;
     for (name, part) in parts {
-        if asked.is_empty() || asked.iter().any(|word| word == name) {
-            met &= part()?;
+        if asked.is_empty() || asked.iter().any(|word| *word == name) {
+            met &= part(&numbers)?;
         }
     }
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -45,13 +58,23 @@ fn main() -> Result<ExitCode> {
 
 // ---- a million blobs ---------------------------------------------------------------------------------------------
 
-/// Memory by number of blobs, whether it grows on a straight line, and the time of each phase.
-fn blobs() -> Result<bool> {
+/// Parses a number of blobs such as 300000, 300k or 4M.
+fn number(word: &str) -> Result<u64> {
+    let (digits, times) = match (word.strip_suffix('k'), word.strip_suffix('M')) {
+        (Some(digits), _) => (digits, 1_000),
+        (_, Some(digits)) => (digits, 1_000_000),
+        (None, None) => (word, 1),
+    };
+    Ok(digits.parse::<u64>().with_context(|| format!("`{word}` is not a number of blobs"))? * times)
+}
+
+/// Memory by number of blobs, whether it grows on a straight line and by how much, and the time of each phase.
+fn blobs(numbers: &[u64]) -> Result<bool> {
     let mut met = true;
-    for store in ["null", "lmdb"] {
-        println!("{store}, {} to {} blobs of 1 kB", BLOBS[0], BLOBS[BLOBS.len() - 1]);
+    for (store, of_the_store) in STORES {
+        println!("{store}, blobs of 1 kB");
         let mut points = Vec::new();
-        for blobs in BLOBS {
+        for blobs in numbers.iter().copied() {
             let plan = format!(
                 "stores = ['{store}']\nphases = ['fill', 'read-warm', 'delete-half']\nrounds = 1\n\
                  durability = 'none'\n\
@@ -72,6 +95,15 @@ fn blobs() -> Result<bool> {
             off * 100.0
         );
         met &= off <= OFF_THE_LINE_MAX;
+        if let Some(of_the_store) = of_the_store {
+            let own = line.slope - of_the_store;
+            let is_met = own <= BLOB_MEMORY_MAX;
+            let verdict = if is_met { "met" } else { "missed" };
+            println!(
+                "  goal: at most {BLOB_MEMORY_MAX} B a blob besides the store's: {own:.0} B, {verdict}\n"
+            );
+            met &= is_met;
+        }
     }
     Ok(met)
 }
@@ -100,7 +132,7 @@ impl Line {
 // ---- many workers, many ops --------------------------------------------------------------------------------------
 
 /// Rates of one worker and of 256, on servers: no op may fail.
-fn workers() -> Result<bool> {
+fn workers(_: &[u64]) -> Result<bool> {
     for store in ["nginx", "postgres/bytea"] {
         println!("{store}, 1,000 blobs of 10 kB");
         for workers in [1, 16, 256] {
@@ -117,7 +149,7 @@ fn workers() -> Result<bool> {
 }
 
 /// Ops on the null store: what the loop itself takes must not grow with their number.
-fn ops() -> Result<bool> {
+fn ops(_: &[u64]) -> Result<bool> {
     println!("null, 1,000 blobs of 1 kB");
     for ops in [1_000_000_u64, 10_000_000, 100_000_000] {
         let plan = format!(

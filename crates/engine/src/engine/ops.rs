@@ -787,6 +787,34 @@ mod tests {
         assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
     }
 
+    /// Bytes of a list's elements.
+    fn bytes_of<T>(list: &[T]) -> usize {
+        size_of_val(list)
+    }
+
+    #[test]
+    fn a_blob_takes_at_most_64_bytes_while_a_store_is_filled() {
+        const BLOBS: usize = 1000;
+        let plan =
+            crate::plan::resolved("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = 1000");
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let mut state = State::empty(&corpus);
+        let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
+        let puts = lists(&fill, &state, BLOBS as u64, 1, OpDistribution::Own(2), 1);
+        state.apply_lists(&puts, |_, _| 0);
+        // Without `..`, so that a new field has to be counted.
+        let State { generation, len, alive, references, uploaded_len, is_copy, written, writes: _, writer } =
+            &state;
+        let of_state = bytes_of(generation) + bytes_of(len) + bytes_of(alive) + bytes_of(written);
+        let of_others = bytes_of(references) + bytes_of(uploaded_len) + bytes_of(is_copy) + bytes_of(writer);
+        // The contents know where each of these blobs lies in their pool.
+        let of_corpus = bytes_of(corpus.keys.digests()) + bytes_of(&corpus.sizes) + BLOBS * size_of::<u32>();
+        // While a list is made, so is that of its ids.
+        let of_list = puts.iter().map(|list| bytes_of(list)).sum::<usize>() + BLOBS * size_of::<u32>();
+        let all = of_state + of_others + of_corpus + of_list;
+        assert!(all <= 64 * BLOBS, "{of_state} + {of_others} + {of_corpus} + {of_list} = {all}");
+    }
+
     #[test]
     fn what_changed_beside_a_store_makes_it_the_same() {
         let (mut before, mut after) = (state(6, true), state(6, true));
