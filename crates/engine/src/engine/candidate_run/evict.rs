@@ -26,7 +26,7 @@ impl CandidateRun<'_> {
             proof.method = "fadvise".to_owned();
         }
         if prove {
-            proof.resident_share = Some(machine::resident_share(&self.dir));
+            proof.resident_share = Some(self.resident_share());
             // Looking at the files brought inodes and dentries back.
             if self.run.drop_caches {
                 machine::drop_caches();
@@ -49,7 +49,7 @@ impl CandidateRun<'_> {
     /// Returns the share of the files that opening brought into the page cache. Evicts the store again, because looking has side
     /// effects.
     fn look_at_opening(&mut self) -> Result<f64> {
-        let share = machine::resident_share(&self.dir);
+        let share = self.resident_share();
         let class = self.store()?.1;
         self.close()?;
         if self.run.drop_caches {

@@ -16,8 +16,8 @@ use crate::plan::{Order, Phase, Workload};
 use crate::result::{FixedLength, Footprint, HotShare, OpenLoop, Round};
 use crate::store::{Durability, Store};
 
-/// Maximum number of blobs for which page cache residency is recorded: with more files, looking after every phase would take
-/// longer than the phases.
+/// Maximum number of blobs for which page cache residency is recorded, and of files that are looked at after an eviction: with
+/// more, looking would take longer than the phases.
 const RESIDENCY_BLOBS_MAX: u64 = 20_000;
 
 /// Disk space that a store takes, in bytes, with the parts that are known.
@@ -209,6 +209,12 @@ impl<'a> CandidateRun<'a> {
             store.is_log(path)
         });
         Ok(Some(DiskUse { all: found.all, directories: Some(found.directories), logs: Some(found.logs) }))
+    }
+
+    /// Share of the store's files that is in the page cache. Where each blob has a file, a part of them stands for all.
+    pub(in crate::engine) fn resident_share(&self) -> f64 {
+        let files = if self.caps().inodes.each_blob > 0 { self.reach() as u64 } else { 1 };
+        machine::resident_share_of_every(&self.dir, files.div_ceil(RESIDENCY_BLOBS_MAX) as usize)
     }
 
     /// Records a measured phase and returns its outcome.

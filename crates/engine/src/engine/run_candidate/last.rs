@@ -37,7 +37,7 @@ impl CandidateRun<'_> {
         self.close()?;
         machine::sync_filesystem(&self.dir)?;
         machine::evict(&self.dir);
-        let evicted = !self.run.in_memory && machine::resident_share(&self.dir) <= RESIDENT_SHARE_MAX;
+        let evicted = !self.run.in_memory && self.resident_share() <= RESIDENT_SHARE_MAX;
         self.open_as(class, Mode::Open)?;
         self.open_catalogue_again()?;
         Ok(if evicted { VerifiedFrom::Device } else { VerifiedFrom::KernelCache })

@@ -27,7 +27,7 @@ pub use self::mount::{
 };
 pub use self::page_cache::{
     AlignedBuffer, AllocatedBytes, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,
-    is_resident, open_direct, resident, resident_share,
+    is_resident, open_direct, resident, resident_share, resident_share_of_every,
 };
 pub use self::ports::{free_listener, ports_in_words, wait_for_ports};
 pub use self::preload::ReplacedFlushes;
