@@ -2,11 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::memory;
+use super::cells::{device_bytes_per_byte, memory, writes};
 use super::interval::{paired_ratio, rate};
 use super::math::growth::Curve;
 use crate::plan::text::{Design, Phase};
-use crate::result::{CandidateResult, Cell, CurveFigure, CurveStep, Round, Status, StepCurve};
+use crate::result::{
+    CandidateResult, Cell, CurveFigure, CurveStep, GrowthForecast, GrowthOutcome, Interval, Round, Status,
+    StepCurve,
+};
+
+/// Bytes read from the device for each byte delivered by which a step must exceed the one before it to explain a bend.
+const DEVICE_READS_MORE: f64 = 0.1;
 
 /// Value of a figure in a round, given the cell and the step.
 type Value = fn(&Cell, &Round, u64) -> Option<f64>;
@@ -40,7 +46,10 @@ pub(super) fn curves(plan: &Design, candidates: &[CandidateResult], cells: &[Cel
             for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
                 let measured = measured(cells, steps, &candidate.store);
                 let Some(curve) = curve(&measured, value) else { continue };
-                all.extend(described(&candidate.store, name, figure, &curve, plan));
+                let forecast = plan.expect.map(|blobs| forecast(&curve, figure, &measured, blobs));
+                let exponent = plan.text.grow.as_ref().and_then(|_| curve.exponent());
+                let follows = (exponent, forecast);
+                all.extend(described(&candidate.store, name, figure, &curve, follows));
             }
         }
     }
@@ -93,13 +102,26 @@ fn curve(measured: &[(u64, &Cell)], value: Value) -> Option<Curve> {
     (!rounds.is_empty()).then_some(Curve { blobs, rounds })
 }
 
-/// Returns a curve with what follows from it; `None` with fewer than two steps.
+/// Extrapolates a curve. If times of reads bend where the device begins to read more, that is the reason.
+fn forecast(curve: &Curve, figure: CurveFigure, measured: &[(u64, &Cell)], blobs: u64) -> GrowthForecast {
+    let forecast = curve.forecast(blobs);
+    let [.., (_, before), (_, last)] = measured else { return forecast };
+    if figure != CurveFigure::Time || forecast.outcome != GrowthOutcome::Bends || writes(last) {
+        return forecast;
+    }
+    let reads = device_bytes_per_byte(before).zip(device_bytes_per_byte(last));
+    let more =
+        reads.filter(|(before, last)| last - before >= DEVICE_READS_MORE.max(DEVICE_READS_MORE * before));
+    GrowthForecast { device_reads: more.map(|(before, last)| [before, last]), ..forecast }
+}
+
+/// Returns a curve with its exponent and its extrapolation; `None` with fewer than two steps.
 fn described(
     store: &str,
     phase: &str,
     figure: CurveFigure,
     curve: &Curve,
-    plan: &Design,
+    (exponent, forecast): (Option<Interval>, Option<GrowthForecast>),
 ) -> Option<StepCurve> {
     let at = |step: usize| -> Vec<f64> { curve.rounds.iter().map(|values| values[step]).collect() };
     let last = curve.blobs.len().checked_sub(1).filter(|last| *last > 0)?;
@@ -110,7 +132,7 @@ fn described(
         figure,
         steps: curve.blobs.iter().enumerate().map(step).collect::<Option<_>>()?,
         times: paired_ratio(&at(last), &at(0))?,
-        exponent: plan.text.grow.as_ref().and_then(|_| curve.exponent()),
-        forecast: plan.expect.map(|blobs| curve.forecast(blobs)),
+        exponent,
+        forecast,
     })
 }

@@ -64,6 +64,14 @@ pub struct GrowthForecast {
     /// steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_step: Option<Interval>,
+    /// True if the last step lies within the interval that the steps before it predict by the law that they follow most closely,
+    /// whichever law is used in the end; absent with too few steps or rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_met: Option<bool>,
+    /// Bytes that the device read for each byte delivered, at the step before the last one and at the last one; present if a curve
+    /// of reads bends where the device begins to read more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_reads: Option<[f64; 2]>,
     /// Law that the steps follow, or the reason why the curve is not extrapolated.
     pub outcome: GrowthOutcome,
 }

@@ -6,7 +6,8 @@ use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use super::view::words::step_shown;
 use crate::judge::interval;
-use crate::result::{CurveFigure, GrowthForecast, GrowthOutcome, Interval, RunResult, StepCurve};
+use crate::plan::text::whole_of;
+use crate::result::{Cell, CurveFigure, GrowthForecast, GrowthOutcome, Interval, RunResult, StepCurve};
 use crate::units;
 
 pub(super) const SECTION: Section = new("growth", "Growth and age").blocks(blocks).brief(brief);
@@ -80,6 +81,39 @@ fn table(result: &RunResult, curves: &[&StepCurve], title: &str, medium: Medium)
     table
 }
 
+/// Reason why a curve bends, as far as it is known, as a clause.
+fn why(forecast: &GrowthForecast) -> String {
+    /// Below this many bytes from the device for each byte delivered, reads came from memory.
+    const FROM_MEMORY: f64 = 0.1;
+    let Some([before, last]) = forecast.device_reads else { return String::new() };
+    let what = if before < FROM_MEMORY { "it no longer fits into memory" } else { "an op reads more" };
+    format!(
+        ", because {what} (the device read {last:.2} bytes for each byte delivered, and {before:.2} a step before)"
+    )
+}
+
+/// Sentence on how many last steps were predicted; `None` if none was to be.
+fn predicted(result: &RunResult) -> Option<String> {
+    let met: Vec<bool> = result.curves.iter().filter_map(|of| of.forecast?.is_met).collect();
+    let within = met.iter().filter(|is_met| **is_met).count();
+    let of_all = units::counted(met.len(), "last step");
+    let verb = if within == 1 { "lies" } else { "lie" };
+    (!met.is_empty()).then(|| {
+        format!("{within} of {of_all} {verb} within the 95 % interval that the steps before predict.")
+    })
+}
+
+/// Sentences on the curves of a cell's phase, for the explanation of that cell.
+pub(super) fn of_cell(result: &RunResult, cell: &Cell) -> Vec<String> {
+    let is_its = |of: &&StepCurve| of.store == cell.store && of.phase == whole_of(&cell.phase);
+    let times = result.curves.iter().filter(is_its).filter(|of| of.figure == CurveFigure::Time);
+    let mut all: Vec<String> = times.filter_map(|of| Some(sentence(of, of.forecast.as_ref()?))).collect();
+    if !all.is_empty() {
+        all.extend(predicted(result).map(|share| format!("Of all figures of this run: {share}")));
+    }
+    all
+}
+
 /// Sentence on the extrapolation of a curve.
 fn sentence(of: &StepCurve, forecast: &GrowthForecast) -> String {
     let blobs = |number: u64| format!("{} blobs", units::count(number as f64));
@@ -99,7 +133,10 @@ fn sentence(of: &StepCurve, forecast: &GrowthForecast) -> String {
             format!("{} with {} ({})", with_ends(of.figure, &value), blobs(forecast.blobs), law.name())
         }
         GrowthOutcome::Bends => {
-            format!("not predictable beyond {reached}: the last step is not where those before it lead")
+            format!(
+                "not predictable beyond {reached}: the last step is not where those before it lead{}",
+                why(forecast)
+            )
         }
         GrowthOutcome::Scatters => format!("not predictable beyond {reached}: the steps scatter too much"),
         GrowthOutcome::TooFewRounds => {
@@ -189,6 +226,7 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
         let forecasts = curves.iter().filter_map(|of| Some(sentence(of, of.forecast.as_ref()?)));
         all.push(Block::List(forecasts.collect()));
     }
+    all.extend(predicted(result).map(Block::Text));
     all
 }
 
@@ -217,7 +255,14 @@ mod tests {
         let expected =
             GrowthOutcome::Expected { law: GrowthLaw::Logarithmic, value: within(3_400.0, 3_100.0, 3_700.0) };
         let last_step = Some(within(2_900.0, 2_700.0, 3_100.0));
-        let told = |outcome| sentence(&curve, &GrowthForecast { blobs: 10_000_000, last_step, outcome });
+        let forecast = |outcome| GrowthForecast {
+            blobs: 10_000_000,
+            last_step,
+            is_met: Some(true),
+            device_reads: None,
+            outcome,
+        };
+        let told = |outcome| sentence(&curve, &forecast(outcome));
         assert_eq!(
             told(expected),
             "`a`: 3.4 µs [3.1 µs, 3.7 µs] with 10M blobs (logarithmic). The steps before 1M blobs predict 2.9 µs [2.7 µs, \
@@ -228,5 +273,11 @@ mod tests {
         let within = |last_step| within_last(&StepCurve { forecast: forecast(last_step), ..curve.clone() });
         let far = Interval { high: Some(2_950.0), ..last_step.unwrap() };
         assert_eq!([last_step, Some(far), None].map(within), [Some(true), Some(false), None]);
+        let full = GrowthForecast { device_reads: Some([0.0, 0.8]), ..forecast(GrowthOutcome::Bends) };
+        let said = sentence(&curve, &full);
+        assert!(
+            said.contains("those before it lead, because it no longer fits into memory (the device"),
+            "{said}"
+        );
     }
 }

@@ -4,6 +4,7 @@
 mod advice;
 mod classes;
 mod costs;
+mod growth;
 mod sizes;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
         sentences.extend(sizes::by_size(plan, result));
     } else if plan.text.has_steps() {
         sentences.extend(sizes::by_steps(plan, result));
+        sentences.extend(growth::expected(result));
         sentences.extend(left_out(result));
     } else {
         // Questions of the plan come first, in its order, then those that every run answers.
@@ -50,6 +52,7 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
         sentences.push(disk(result));
         sentences.extend(mix(plan, result));
         sentences.extend(options(result));
+        sentences.extend(growth::not_grown(result));
         sentences.extend(left_out(result));
     }
     sentences.extend(super::findings::sentences(result));

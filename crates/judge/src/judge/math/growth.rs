@@ -27,14 +27,17 @@ impl Curve {
 
     /// Extrapolates the curve to a number of blobs.
     pub fn forecast(&self, blobs: u64) -> GrowthForecast {
-        let of = |last_step, outcome| GrowthForecast { blobs, last_step, outcome };
+        let of = |last_step, is_met, outcome| {
+            let device_reads = None;
+            GrowthForecast { blobs, last_step, is_met, device_reads, outcome }
+        };
         let steps = self.blobs.len();
         let means: Option<Vec<Moments>> = (0..steps).map(|step| self.logs(step)).collect();
         let Some(means) = means.filter(|_| steps >= GROWTH_STEPS_MIN) else {
-            return of(None, GrowthOutcome::TooFewSteps);
+            return of(None, None, GrowthOutcome::TooFewSteps);
         };
         if self.rounds.len() < VERDICT_ROUNDS as usize {
-            return of(None, GrowthOutcome::TooFewRounds);
+            return of(None, None, GrowthOutcome::TooFewRounds);
         }
         let values: Vec<f64> = means.iter().map(|mean| mean.mean.exp()).collect();
         // Scatter between rounds bounds how well the steps can follow a law.
@@ -49,12 +52,17 @@ impl Curve {
         let predicted = |fitted: Law| Some((fitted.law, fitted.predict(last_blobs)?));
         let tried: Vec<(GrowthLaw, Interval)> =
             constant.into_iter().chain(laws).filter_map(predicted).collect();
+        let first_is_met = tried.first().map(|(_, predicted)| is_within(predicted, last));
         let is_met = |(_, predicted): &&(GrowthLaw, Interval)| is_within(predicted, last);
         let is_narrow = |(_, predicted): &&(GrowthLaw, Interval)| !is_wide(predicted);
         let Some((law, last_step)) = tried.iter().filter(is_met).find(is_narrow).copied() else {
             let closest = tried.first().map(|(_, predicted)| *predicted);
             let is_met = tried.iter().any(|(_, predicted)| is_within(predicted, last));
-            return of(closest, if is_met { GrowthOutcome::Scatters } else { GrowthOutcome::Bends });
+            return of(
+                closest,
+                first_is_met,
+                if is_met { GrowthOutcome::Scatters } else { GrowthOutcome::Bends },
+            );
         };
         let whole = Law::fit(law, &self.blobs, &values, noise).and_then(|law| law.predict(blobs as f64));
         let outcome = match whole {
@@ -62,7 +70,7 @@ impl Curve {
             Some(value) => GrowthOutcome::Expected { law, value },
             None => GrowthOutcome::Bends,
         };
-        of(Some(last_step), outcome)
+        of(Some(last_step), first_is_met, outcome)
     }
 
     /// Mean logarithm of the value at a step, over rounds.
@@ -200,6 +208,25 @@ mod tests {
             assert!(made >= 170, "law {index}: extrapolated in {made} of 200 runs");
             assert!(right * 100 >= made * 90, "law {index}: {right} of {made} intervals have the truth");
         }
+    }
+
+    #[test]
+    fn the_last_step_is_within_the_first_prediction_and_a_bend_never_is() {
+        let met = |law: fn(f64) -> f64| {
+            let forecasts = (0..200).map(|seed| measured(law, seed).forecast(10_000_000));
+            forecasts.filter(|forecast| forecast.is_met == Some(true)).count()
+        };
+        let laws: [fn(f64) -> f64; 3] =
+            [|_| 5e3, |blobs| 2e3 + 300.0 * blobs.ln(), |blobs| 40.0 * blobs.sqrt()];
+        for (index, law) in laws.into_iter().enumerate() {
+            assert!(met(law) >= 190, "law {index}: {} of 200 last steps", met(law));
+        }
+        let bend: fn(f64) -> f64 = |blobs| if blobs > 5e5 { 2e4 } else { 5e3 };
+        assert_eq!(met(bend), 0);
+        assert_eq!(measured(|_| 5e3, 1).forecast(10_000_000).device_reads, None);
+        let mut few = measured(|_| 5e3, 1);
+        few.rounds.truncate(4);
+        assert_eq!(few.forecast(10_000_000).is_met, None);
     }
 
     #[test]
