@@ -6,7 +6,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use blobwise::host::machine;
-use blobwise::result::RunResult;
+use blobwise::result::{Cell, RunResult};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start, start_in_step};
@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
     }
     trials.push(Trial::test("a Ctrl-C that is passed on once more is one", passed_on));
     trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
+    trials.push(Trial::test("a growth that was stopped goes on with whole curves", growth_goes_on));
     trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
     trials.push(Trial::test("a run that was stopped in the pilot is begun anew", stopped_in_the_pilot));
     trials.push(Trial::test(
@@ -176,6 +177,32 @@ fn goes_on() -> Outcome {
         }
     }
     work.say("run --resume out").refused(&["complete"]);
+    Ok(())
+}
+
+/// One store grows through a whole curve, so that the one that was growing begins again, and the curves before it stand.
+fn growth_goes_on() -> Outcome {
+    const GROWS: &str = r#"
+stores = ["files/hashed", "sqlite"]
+rounds = 2
+grow = "40,60,80"
+phases = ["fill", "read-warm"]
+drop_caches = false
+probe_limit = 1000.0
+"#;
+    let work = prepared();
+    std::fs::write(work.path("plan.toml"), GROWS)?;
+    interrupted(&work, RUN, "read-warm.60", 3);
+    let kept = RunResult::load(&work.path("out"))?;
+    assert_eq!((kept.complete, kept.store_rounds.len()), (false, 2));
+    work.say("run --resume out --quiet").ended(0);
+    let whole = RunResult::load(&work.path("out"))?;
+    assert_eq!((whole.complete, whole.store_rounds.len()), (true, 4));
+    let steps: Vec<&Cell> = whole.results.iter().filter(|cell| cell.stored_blobs.is_some()).collect();
+    assert_eq!(steps.len(), 12, "two phases of two stores, at three steps");
+    for cell in steps {
+        assert_eq!(cell.rounds.len(), 2, "{} in {}", cell.store, cell.phase);
+    }
     Ok(())
 }
 
