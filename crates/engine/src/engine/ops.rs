@@ -566,9 +566,9 @@ fn interleaved(lists: &[Vec<PlannedOp>]) -> impl Iterator<Item = &PlannedOp> {
 }
 
 /// Deals reads again so that no client reads a blob that it wrote last, like IOR's option `-C`, because the client's own caches
-/// might serve such a read. `writers` are the ranks of the last writers, by blob, and none stands for 0; each client has `workers` consecutive lists.
-/// Each read goes to the client with the fewest ops among the others. The set of ops stays the same. A single client reads its
-/// own blobs.
+/// might serve such a read. `writers` are the ranks of the last writers, by blob, and none stands for 0; each client has `workers`
+/// consecutive lists. Each read goes to the client with the fewest ops among the others. The set of ops stays the same. A single
+/// client reads its own blobs.
 pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: usize) -> Vec<Vec<PlannedOp>> {
     let writer = |blob: usize| writers.get(blob).copied().unwrap_or(0) as usize;
     let mut sessions = vec![Vec::new(); lists.len()];

@@ -169,7 +169,7 @@ impl ContentCheck<'_> {
         let ContentCheck { session, corpus, state, evicts, .. } = self;
         let keys: Vec<Key> = ids.iter().map(|id| corpus.keys.at(*id)).collect();
         let mut rooms = vec![Vec::new(); ids.len()];
-        let blob = |(id, room)| {
+        let blob = |(id, room): (usize, _)| {
             corpus.contents.blob(id as u64, state.generation[id], u64::from(state.len[id]), room)
         };
         let wanted: Vec<&[u8]> = ids.iter().copied().zip(&mut rooms).map(blob).collect();

@@ -76,8 +76,8 @@ impl Contents {
         contents
     }
 
-    /// Creates a pool of whole real files, one after another, with at most [`POOL_BYTES_MAX`]. They keep their bytes in generation 0; later generations are
-    /// stamped slices of them.
+    /// Creates a pool of whole real files, one after another, of at most [`POOL_BYTES_MAX`]. They keep their bytes in generation 0;
+    /// later generations are stamped slices of them.
     pub(super) fn real(seed: u64, pool: Vec<u8>, sizes: &[u64]) -> Contents {
         Contents { seed, pool, ready: vec![0], starts: starts(sizes), regions: None }
     }
