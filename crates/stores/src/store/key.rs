@@ -31,9 +31,9 @@ impl Key {
 /// Formats a word as lower-case hexadecimal digits, all at once: the measuring loop formats the key of every op.
 fn hexadecimal(word: u32) -> [u8; 8] {
     let mut nibbles = u64::from(word);
-    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
-    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
-    nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    nibbles = (nibbles | (nibbles << 16)) & 0x0000_ffff_0000_ffff;
+    nibbles = (nibbles | (nibbles << 8)) & 0x00ff_00ff_00ff_00ff;
+    nibbles = (nibbles | (nibbles << 4)) & 0x0f0f_0f0f_0f0f_0f0f;
     // 1 in the bytes of nibbles from 10 on.
     let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     let to_letters = u64::from(b'a' - b'0' - 10);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn keys_are_their_digests_in_hexadecimal() {
-        let digests = [0, 1, 0x0123_4567_89ab_cdef_u128 << 60 | 0x9a, u128::MAX];
+        let digests = [0, 1, (0x0123_4567_89ab_cdef_u128 << 60) | 0x9a, u128::MAX];
         let keys: Keys = digests.into_iter().collect();
         for (id, digest) in digests.iter().enumerate() {
             assert_eq!(
