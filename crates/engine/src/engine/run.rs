@@ -324,13 +324,17 @@ impl RunState<'_> {
     }
 
     /// Returns the moment by which a candidate that grows must be through with its last step: an equal share of what the budget
-    /// leaves. Only in round 1; later rounds grow as far as that one did.
+    /// leaves once the later rounds of the candidates that are through have taken as long again. Only in round 1; later rounds
+    /// grow as far as that one did.
     fn grows_until(&self, round: u32) -> Option<Duration> {
         let is_limited = round == 1 && self.context.plan.text.grow.is_some();
         let left = self.seconds_left().filter(|_| is_limited)?;
-        let visits = self.subjects().count() * self.records.fixed.rounds as usize;
-        let visits = visits.saturating_sub(self.records.store_rounds.len()).max(1);
-        Some(machine::uptime() + Duration::from_secs_f64(left * (1.0 - SPARE) / visits as f64))
+        let rounds = f64::from(self.records.fixed.rounds.max(1));
+        let through = &self.records.store_rounds;
+        let later = through.iter().map(|visit| visit.seconds).sum::<f64>() * (rounds - 1.0);
+        let to_come = self.subjects().count().saturating_sub(through.len()).max(1) as f64;
+        let share = (left * (1.0 - SPARE) - later) / (to_come * rounds);
+        Some(machine::uptime() + Duration::from_secs_f64(share.max(0.0)))
     }
 
     /// Number of blobs and sweep size of each corpus.
