@@ -1,12 +1,15 @@
 //! Progress of a growing store, and what ends its growth.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::super::workers::tally::Tally;
 use super::CandidateRun;
 use crate::host::machine;
 use crate::plan::Phase;
+use crate::redact;
 use crate::result::Counters;
+use crate::store::{Error, told_below};
 use crate::units;
 
 /// Progress of a growing store.
@@ -57,6 +60,19 @@ impl CandidateRun<'_> {
         self.growth.ended = Some(why.clone());
         Some(why)
     }
+
+    /// Ends the growth if a step failed beside its puts, such as when what they left to do found the disk full, and returns why.
+    /// The blobs of earlier steps are still compared.
+    pub(in crate::engine) fn growth_breaks(
+        &mut self,
+        phase: &Phase,
+        error: &anyhow::Error,
+    ) -> Option<String> {
+        let grows_on = phase.fills_a_step() && self.open.is_some();
+        let why = broken(self.growth.blobs, error, self.place()).filter(|_| grows_on)?;
+        self.growth.ended = Some(why.clone());
+        Some(why)
+    }
 }
 
 /// Returns why a growth ended in a step that attempted this many puts after `before` blobs; `None` if none failed, or if that is
@@ -66,6 +82,15 @@ fn failure(before: u64, puts: u64, counters: &Counters) -> Option<String> {
     let first = counters.first_error.as_deref().unwrap_or("no reason was reported");
     let is_limit = counters.errors > 0 && counters.timeouts == 0 && before > 0;
     is_limit.then(|| format!("its growth ended at {reached}: {first}"))
+}
+
+/// Returns why a growth ended after `before` blobs with an error while writing below `dir`; `None` in the first step, or if the
+/// server did not answer.
+fn broken(before: u64, error: &anyhow::Error, dir: &Path) -> Option<String> {
+    let is_gone = matches!(error.downcast_ref::<Error>(), Some(Error::TimedOut | Error::Unavailable(_)));
+    let reached = units::counted(before, "blob");
+    (before > 0 && !is_gone)
+        .then(|| format!("its growth ended at {reached}: {}", redact::of_error(&told_below(error, dir))))
 }
 
 /// Estimates the duration of a step from that of the one before it: filling, warming up and comparing take time in proportion to
@@ -87,6 +112,16 @@ mod tests {
         assert_eq!(failure(0, 10, &failed), None);
         assert_eq!(failure(1_000, 10, &Counters { timeouts: 1, ..failed }), None);
         assert_eq!(failure(1_000, 10, &Counters::default()), None);
+    }
+
+    #[test]
+    fn a_full_disk_ends_a_growth_and_a_server_that_is_gone_does_not() {
+        let full = || anyhow::Error::new(std::io::Error::from_raw_os_error(28)).context("settling failed");
+        let why = broken(1_000, &full(), Path::new(".")).unwrap();
+        assert!(why.starts_with("its growth ended at 1000 blobs: settling failed: No space left"), "{why}");
+        assert_eq!(broken(0, &full(), Path::new(".")), None);
+        let gone = anyhow::Error::new(Error::TimedOut).context("settling failed");
+        assert_eq!(broken(1_000, &gone, Path::new(".")), None);
     }
 
     #[test]

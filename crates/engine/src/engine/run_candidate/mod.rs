@@ -345,6 +345,12 @@ impl CandidateRun<'_> {
         self.evictions = self.evictions_so_far()?;
         self.begin_memory();
         let mut done = work::of(phase).run(self, phase, repeat);
+        if let Err(error) = &done
+            && let Some(why) = self.growth_breaks(phase, error)
+        {
+            self.check_servers(true)?;
+            done = Ok(Some(PhaseOutcome::NotPossible(why)));
+        }
         self.has_put_off |= phase.writes();
         if let Ok(Some(PhaseOutcome::Measured(round))) = &mut done {
             round.caught_up_seconds = caught_up_seconds;
