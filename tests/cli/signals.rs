@@ -184,7 +184,7 @@ fn goes_on() -> Outcome {
 fn growth_goes_on() -> Outcome {
     const GROWS: &str = r#"
 stores = ["files/hashed", "sqlite"]
-rounds = 2
+rounds = 4
 grow = "40,60,80"
 phases = ["fill", "read-warm"]
 drop_caches = false
@@ -194,14 +194,15 @@ probe_limit = 1000.0
     std::fs::write(work.path("plan.toml"), GROWS)?;
     interrupted(&work, RUN, "read-warm.60", 3);
     let kept = RunResult::load(&work.path("out"))?;
-    assert_eq!((kept.complete, kept.store_rounds.len()), (false, 2));
+    let through = kept.store_rounds.len();
+    assert!(!kept.complete && (2..8).contains(&through), "{through} curves are through");
     work.say("run --resume out --quiet").ended(0);
     let whole = RunResult::load(&work.path("out"))?;
-    assert_eq!((whole.complete, whole.store_rounds.len()), (true, 4));
+    assert_eq!((whole.complete, whole.store_rounds.len()), (true, 8));
     let steps: Vec<&Cell> = whole.results.iter().filter(|cell| cell.stored_blobs.is_some()).collect();
     assert_eq!(steps.len(), 12, "two phases of two stores, at three steps");
     for cell in steps {
-        assert_eq!(cell.rounds.len(), 2, "{} in {}", cell.store, cell.phase);
+        assert_eq!(cell.rounds.len(), 4, "{} in {}", cell.store, cell.phase);
     }
     Ok(())
 }
