@@ -87,7 +87,8 @@ fn failure(before: u64, puts: u64, counters: &Counters) -> Option<String> {
 /// Returns why a growth ended after `before` blobs with an error while writing below `dir`; `None` in the first step, or if the
 /// server did not answer.
 fn broken(before: u64, error: &anyhow::Error, dir: &Path) -> Option<String> {
-    let is_gone = matches!(error.downcast_ref::<Error>(), Some(Error::TimedOut | Error::Unavailable(_)));
+    let error_of_store = error.downcast_ref::<Error>();
+    let is_gone = matches!(error_of_store, Some(Error::Busy | Error::TimedOut | Error::Unavailable(_)));
     let reached = units::counted(before, "blob");
     (before > 0 && !is_gone)
         .then(|| format!("its growth ended at {reached}: {}", redact::of_error(&told_below(error, dir))))
