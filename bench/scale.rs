@@ -19,7 +19,7 @@ const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
 const BLOBS: [u64; 3] = [300_000, 600_000, 1_000_000];
 /// Stores, and the bytes that they keep of a blob in this process's own memory, to which LMDB's map does not belong. Unknown for
 /// `files/packed`, which has an index in memory.
-const STORES: [(&str, Option<f64>); 3] = [("null", Some(4.0)), ("lmdb", Some(0.0)), ("files/packed", None)];
+const STORES: [(&str, Option<f64>); 2] = [("null", Some(4.0)), ("lmdb", Some(0.0))];
 /// Most bytes of a blob that blobwise may keep in memory.
 const BLOB_MEMORY_MAX: f64 = 64.0;
 /// No number of blobs may take more memory than a straight line through all of them says, by this share.

@@ -149,26 +149,6 @@ fn sentence(of: &StepCurve, forecast: &GrowthForecast) -> String {
     format!("`{}`: {outcome}.{tested}", of.store)
 }
 
-/// True if the last step of a curve lies within the interval that was predicted for it; `None` if none was.
-fn within_last(of: &StepCurve) -> Option<bool> {
-    let predicted = of.forecast?.last_step?;
-    let measured = of.steps.last()?.value.median;
-    Some((predicted.low?..=predicted.high?).contains(&measured))
-}
-
-/// Sentence on how many of the last steps are where the steps before them lead; `None` without an extrapolation.
-fn predicted(result: &RunResult) -> Option<String> {
-    let tested: Vec<bool> = result.curves.iter().filter_map(within_last).collect();
-    let within = tested.iter().filter(|is_within| **is_within).count();
-    let of = tested.len();
-    (of > 0).then(|| {
-        format!(
-            "Of {of} last steps, {within} lie within the 95 % interval of a law fitted to the steps before them, out of up to three \
-             laws that are tried."
-        )
-    })
-}
-
 /// Curves of each figure of each phase.
 fn grouped(result: &RunResult) -> Vec<((&str, CurveFigure), Vec<&StepCurve>)> {
     units::grouped(result.curves.iter().map(|of| ((of.phase.as_str(), of.figure), of)))
@@ -214,7 +194,6 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     }
     let mut all = vec![Block::Text(if result.plan.age.is_some() { ABOUT_AGES } else { ABOUT }.to_owned())];
     all.extend(result.plan.age_by.as_ref().map(|by| Block::Text(format!("Blobs were replaced by `{by}`."))));
-    all.extend(predicted(result).map(Block::Text));
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);
         let table = table(result, &curves, &title, medium);
@@ -226,7 +205,6 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
         let forecasts = curves.iter().filter_map(|of| Some(sentence(of, of.forecast.as_ref()?)));
         all.push(Block::List(forecasts.collect()));
     }
-    all.extend(predicted(result).map(Block::Text));
     all
 }
 
@@ -269,10 +247,6 @@ mod tests {
              3.1 µs] there, and 3 µs was measured."
         );
         assert!(told(GrowthOutcome::Bends).starts_with("`a`: not predictable beyond 1M blobs: the last"));
-        let forecast = |last_step| Some(GrowthForecast { blobs: 10_000_000, last_step, outcome: expected });
-        let within = |last_step| within_last(&StepCurve { forecast: forecast(last_step), ..curve.clone() });
-        let far = Interval { high: Some(2_950.0), ..last_step.unwrap() };
-        assert_eq!([last_step, Some(far), None].map(within), [Some(true), Some(false), None]);
         let full = GrowthForecast { device_reads: Some([0.0, 0.8]), ..forecast(GrowthOutcome::Bends) };
         let said = sentence(&curve, &full);
         assert!(
