@@ -26,7 +26,8 @@ pub fn run_subject(result: &RunResult) -> String {
     parts.collect::<Vec<_>>().join(" | ")
 }
 
-fn blobs(result: &RunResult) -> String {
+/// States the blobs, and the file system below them.
+pub fn blobs(result: &RunResult) -> String {
     let corpus = &result.corpus;
     let system = match result.machine.filesystem.as_str() {
         "" => String::new(),

@@ -7,6 +7,7 @@ use super::published::{self, CLAIM_HEADS, claim_line};
 use super::table::{Table, named};
 use super::view::then::{self, JudgedClaim};
 use super::view::warned::{self, WordedWarning};
+use crate::judge::run_subject;
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::RunResult;
 use crate::units;
@@ -41,7 +42,7 @@ fn title(result: &RunResult) -> String {
         (Some(topic), Some(document)) => {
             format!("{topic} ({}, {}), repeated in {year}", document.author, document.date)
         }
-        _ => plan.name.clone().unwrap_or_else(|| "Where should these files live?".to_owned()),
+        _ => plan.name.clone().unwrap_or_else(|| run_subject::blobs(result)),
     }
 }
 

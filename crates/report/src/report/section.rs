@@ -17,6 +17,8 @@ pub(super) struct Section {
     pub title: &'static str,
     /// Name in the navigation.
     pub name: &'static str,
+    /// True if the navigation leaves it out, because a reader reaches it from another section.
+    pub is_aside: fn(&RunResult) -> bool,
     /// True if there is something to show; otherwise the page omits the section and its anchor.
     pub has: fn(&RunResult) -> bool,
     /// Number of items, shown after the heading in the page if not 0.
@@ -47,6 +49,7 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
         id,
         title,
         name: title,
+        is_aside: |_| false,
         has: |_| true,
         count: |_| 0,
         is_figures: false,
@@ -91,6 +94,11 @@ impl Section {
     /// Sets a shorter name for the navigation.
     pub(super) const fn named(self, name: &'static str) -> Section {
         Section { name, ..self }
+    }
+
+    /// Leaves the section out of the navigation, for some results.
+    pub(super) const fn aside(self, is_aside: fn(&RunResult) -> bool) -> Section {
+        Section { is_aside, ..self }
     }
 
     /// Restricts the section to results that have something to show.

@@ -31,7 +31,12 @@ pub(super) const SECTIONS: &[Section] = &[
     costs::SECTION,
     operating::SECTION,
     growth::SECTION,
-    new(ANSWER, "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
+    new(ANSWER, "Answer")
+        .aside(|result| result.advice.is_some() && result.plan.memory_sweep.is_none())
+        .more()
+        .html(html::answer)
+        .terminal(terminal::answer)
+        .markdown(markdown::answer),
     new(MATRIX, "Ratios by size")
         .has(|result| !result.matrices.is_empty())
         .figures()
@@ -45,7 +50,10 @@ pub(super) const SECTIONS: &[Section] = &[
         .brief(published::brief),
     findings::SECTION,
     power_cuts::SECTION,
-    new("glance", "At a glance").has(|result| !result.plan.has_steps()).html(html::glance::section),
+    new("glance", "At a glance")
+        .aside(|_| true)
+        .has(|result| !result.plan.has_steps())
+        .html(html::glance::section),
     new("pictures", "What a visitor sees")
         .named("Pictures")
         .has(|result| !result.pictures.is_empty())
@@ -56,16 +64,16 @@ pub(super) const SECTIONS: &[Section] = &[
         .html(html::warnings)
         .terminal(terminal::warnings)
         .markdown(markdown::warnings),
-    new(PHASES, "Phases").figures().html(html::phases_section).blocks(measured::blocks),
+    new(PHASES, "Phases").named("Details").figures().html(html::phases_section).blocks(measured::blocks),
     pressure::SECTION,
     clients::SECTION,
-    new("disk", "Disk").figures().html(html::disk::section).blocks(html::disk::in_terminal),
+    new("disk", "Disk").aside(|_| true).figures().html(html::disk::section).blocks(html::disk::in_terminal),
     new("rounds", "Rounds, and whether the machine stayed the same")
-        .named("Rounds")
+        .aside(|_| true)
         .html(html::drift::section),
-    new("not-ranked", "Not ranked, and why").named("Not ranked").html(html::not_ranked),
-    new("comparisons", "Comparisons with the reference").named("Comparisons").html(html::comparisons),
-    new("facts", "What was measured, and with what").named("Plan and facts").html(html::facts::section),
+    new("not-ranked", "Not ranked, and why").aside(|_| true).html(html::not_ranked),
+    new("comparisons", "Comparisons with the reference").aside(|_| true).html(html::comparisons),
+    new("facts", "What was measured, and with what").named("Data").html(html::facts::section),
     cite::SECTION,
 ];
 
@@ -83,6 +91,7 @@ pub fn html(result: &RunResult) -> Result<String> {
         let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
         let (title, name) = other.unwrap_or((section.title, section.name));
         let (id, count) = (section.id, (section.count)(result));
+        let name = Some(name).filter(|_| !(section.is_aside)(result));
         Some(PageSection { id, title, name, count, contents: section.on_page(&view)? })
     };
     Ok(html::render(result, &on_page(result).into_iter().filter_map(part).collect::<Vec<PageSection>>()))

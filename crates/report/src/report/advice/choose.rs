@@ -16,7 +16,7 @@ pub(super) struct RecommendationRow<'r> {
     pub store: &'r str,
     /// What it is best at, or a statement that it is best at nothing.
     pub reasons: String,
-    /// Drawbacks: needs that others in the table meet and it does not.
+    /// Drawbacks: another candidate that beats it, and needs that others in the table meet and it does not.
     pub but: String,
 }
 
@@ -58,13 +58,14 @@ pub(super) fn choices<'r>(
         let least = least(result, &meant, row.store);
         reasons.extend((!least.is_empty()).then(|| format!("least {}", units::listed(&least, "and"))));
         reasons.extend((!more.is_empty()).then(|| format!("where you need {}", units::listed(&more, "or"))));
-        reasons.extend(
-            beaten_by(result, row.store).map(|by| format!("nothing: `{by}` matches or beats it in all")),
-        );
         if reasons.is_empty() {
             reasons.push("nothing that was measured".to_owned());
         }
-        RecommendationRow { store: row.store, reasons: reasons.join("; "), but: lacking(&lacks) }
+        let beaten = beaten_by(result, row.store);
+        let beaten = beaten.map(|by| format!("`{by}` is as fast or faster in every phase"));
+        let but: Vec<String> =
+            beaten.into_iter().chain((!lacks.is_empty()).then(|| lacking(&lacks))).collect();
+        RecommendationRow { store: row.store, reasons: reasons.join("; "), but: but.join("; ") }
     };
     meant.iter().map(choice).collect()
 }

@@ -29,7 +29,7 @@ use self::look::Look;
 pub(super) use super::prose::{led, prose};
 pub(super) use super::table;
 use super::table::{Table, TableCell, named, shown};
-use crate::judge::{interval, ranking};
+use crate::judge::{interval, ranking, run_subject};
 use crate::report::view::then::is_later_part;
 use crate::report::view::warned::{self, WordedWarning};
 use crate::result::{Cell, Reason, ReferenceRole, RunResult, Severity};
@@ -74,8 +74,8 @@ impl<'r> PageData<'r> {
 pub(super) struct PageSection {
     pub id: &'static str,
     pub title: &'static str,
-    /// Name in the navigation.
-    pub name: &'static str,
+    /// Name in the navigation; `None` if it is not there.
+    pub name: Option<&'static str>,
     /// Number of items, shown after the heading if not 0.
     pub count: usize,
     /// Content below the heading.
@@ -174,7 +174,7 @@ fn ratio(value: f64) -> String {
 fn title(result: &RunResult) -> String {
     match &result.plan.name {
         Some(name) => format!("blobwise: {name}"),
-        None => "blobwise: where should these files live?".to_owned(),
+        None => format!("blobwise: {}", run_subject::blobs(result)),
     }
 }
 
@@ -207,7 +207,7 @@ fn header(result: &RunResult, title: &str, parts: &[PageSection]) -> Markup {
             }
             p.printed { "The file has everything that is folded on the screen: all figures of each phase, every round, every comparison." }
             nav aria-label="Sections" {
-                @for part in parts { a href={ "#" (part.id) } { (part.name) } }
+                @for part in parts { @if let Some(name) = part.name { a href={ "#" (part.id) } { (name) } } }
             }
         }
     }
