@@ -8,7 +8,8 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::corpus::Corpus;
 use crate::plan::{OpKind, Order, RangeRule, Replacement, Workload};
@@ -320,13 +321,42 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
     })
 }
 
-/// Returns the device bytes per byte delivered with an ideal LRU cache of `capacity` bytes, if the reads of these lists are repeated
-/// and all lists progress equally fast. `None` without bytes, or if there are too many reads to simulate.
-pub fn ideal_lru(lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
-    const OPS_MAX: usize = 1 << 20;
-    if lists.iter().map(Vec::len).sum::<usize>() > OPS_MAX {
-        return None;
+/// What an ideal LRU cache reads of its device, by the reads and the capacity: all candidates of a round read in the same order, so
+/// that each order is simulated once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct IdealLru(BTreeMap<u64, Option<f64>>);
+
+impl IdealLru {
+    /// Returns the device bytes per byte delivered with a cache of `capacity` bytes, if the reads of these lists are repeated and
+    /// all lists progress equally fast. Looks into `known` first. `None` without bytes, or if there are too many reads to
+    /// simulate.
+    pub fn of(&mut self, known: &IdealLru, lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
+        const OPS_MAX: usize = 1 << 20;
+        if lists.iter().map(Vec::len).sum::<usize>() > OPS_MAX {
+            return None;
+        }
+        let digest = digest_of_reads(lists, capacity);
+        let earlier = known.0.get(&digest).copied();
+        *self.0.entry(digest).or_insert_with(|| earlier.unwrap_or_else(|| ideal_lru(lists, capacity)))
     }
+
+    /// Adds what another one has simulated.
+    pub fn add(&mut self, other: IdealLru) {
+        self.0.extend(other.0);
+    }
+}
+
+/// Digest of what an LRU cache of `capacity` bytes depends on: the blobs and their lengths, in the order of the reads.
+fn digest_of_reads(lists: &[Vec<PlannedOp>], capacity: u64) -> u64 {
+    let mut digest = Xxh3::with_seed(capacity);
+    for op in interleaved(lists) {
+        digest.update(&op.blob.to_le_bytes());
+        digest.update(&op.len.to_le_bytes());
+    }
+    digest.digest()
+}
+
+fn ideal_lru(lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
     // Length of each cached blob by the time of its last use.
     let mut cached: BTreeMap<u64, u64> = BTreeMap::new();
     let mut last_use: HashMap<u32, u64> = HashMap::new();
@@ -952,6 +982,24 @@ mod tests {
         // A list of as many draws as there are blobs lacks a third of them.
         assert_eq!(read(Order::Uniform, 400, 0.7), 0.0);
         assert!(read(Order::Zipfian(0.99), 1600, 0.25) < 0.5);
+    }
+
+    #[test]
+    fn an_ideal_lru_cache_is_simulated_once_for_the_same_reads_and_capacity() {
+        let gets = load(&[(OpKind::Get, 1.0)], Order::Uniform);
+        let drawn = |seed| lists(&gets, &state(400, true), 1600, 1, OpDistribution::Own(3), seed);
+        let (mut known, mut next) = (IdealLru::default(), IdealLru::default());
+        let of =
+            |known: &mut IdealLru, seed, capacity| known.of(&IdealLru::default(), &drawn(seed), capacity);
+        let half = of(&mut known, 5, 2_000_000);
+        assert_eq!(of(&mut known, 5, 2_000_000), half);
+        assert_eq!(known.0.len(), 1);
+        assert_ne!(of(&mut known, 5, 1_000_000), half);
+        assert_ne!(of(&mut known, 6, 2_000_000), half);
+        assert_eq!(known.0.len(), 3);
+        // A value that no simulation gives shows where it comes from.
+        known.0.values_mut().for_each(|share| *share = Some(7.0));
+        assert_eq!(next.of(&known, &drawn(5), 2_000_000), Some(7.0));
     }
 
     #[test]

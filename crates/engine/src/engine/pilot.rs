@@ -618,6 +618,7 @@ mod tests {
             verified_from: None,
             error: None,
             seconds: 12.0,
+            ideal_lru: super::super::ops::IdealLru::default(),
         }
     }
 

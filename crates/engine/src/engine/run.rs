@@ -14,6 +14,7 @@ use super::candidate_run::{
 use super::clients::Clients;
 use super::environment;
 use super::null_loop::NullLoop;
+use super::ops::IdealLru;
 use super::order::williams;
 use super::pilot::{self, HARNESS_SECONDS_MAX, HARNESS_VISITS, ROUNDS_WANTED, Visits};
 use super::probes;
@@ -197,6 +198,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         apart,
         clients: start.clients,
         stop: start.stop,
+        ideal_lru: IdealLru::default(),
     };
     let resumed = start.earlier.is_some();
     let records =
@@ -833,11 +835,12 @@ impl RunState<'_> {
                 };
                 let left_out = self.left_out(&subject);
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
-                let Some(visit) =
+                let Some(mut visit) =
                     run_candidate(&self.context, &self.records.fixed, subject, slot, &left_out, &mut tell)?
                 else {
                     return Ok(());
                 };
+                self.context.ideal_lru.add(std::mem::take(&mut visit.ideal_lru));
                 observer.event(Event::Done(&visit));
                 let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
                 keep(&mut self.records, &subject, slot, visit);

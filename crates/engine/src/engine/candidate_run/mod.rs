@@ -20,7 +20,7 @@ pub(super) use self::limit::MemoryLimit;
 pub use self::limit::OwnMemory;
 
 use super::clients::{Clients, SharedStore};
-use super::ops::State;
+use super::ops::{IdealLru, State};
 use super::resources::{IdleActivity, MemoryBaseline, Meter};
 use super::verify::verify;
 use super::workers::clock::HostClock;
@@ -63,6 +63,8 @@ pub struct RunContext<'a> {
     pub clients: Option<&'a Clients>,
     /// Set from outside to end the run early.
     pub stop: &'a AtomicBool,
+    /// Device reads of ideal LRU caches, from earlier candidates.
+    pub ideal_lru: IdealLru,
 }
 
 /// File systems that were made for the run, by their names.
@@ -163,6 +165,8 @@ pub struct CandidateOutcome {
     pub error: Option<String>,
     /// Wall time of the whole candidate run, in seconds.
     pub seconds: f64,
+    /// Device reads of ideal LRU caches for its phases with limited memory.
+    pub ideal_lru: IdealLru,
 }
 
 impl CandidateOutcome {

@@ -15,7 +15,7 @@ use super::candidate_run::{
     CandidateOnCorpus, CandidateOutcome, CandidateRun, Growth, MemoryLimit, OmittedPhases, PhaseOutcome,
     RoundSlot, RunContext, beside,
 };
-use super::ops::State;
+use super::ops::{IdealLru, State};
 use super::resources::{MemoryBaseline, free_bytes};
 use super::room;
 use super::work;
@@ -94,6 +94,7 @@ pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
         verified_from: None,
         error: None,
         seconds: 0.0,
+        ideal_lru: IdealLru::default(),
     }
 }
 

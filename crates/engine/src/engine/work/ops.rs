@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, CatalogStore, PhaseOutcome, PhaseRun};
-use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, ideal_lru, left_out, lists};
+use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open, WorkerPool};
 use super::{Forecast, LengthInputs, Work};
@@ -312,9 +312,9 @@ impl CandidateRun<'_> {
         Ok(self.with_ideal_lru(phase, load, &job.lists, done))
     }
 
-    /// Adds the device reads of an ideal LRU cache to a phase of whole reads whose memory is limited.
+    /// Adds the device reads of an ideal LRU cache to a phase of whole reads whose memory is limited. The pilot's are never shown.
     fn with_ideal_lru(
-        &self,
+        &mut self,
         phase: &Phase,
         load: &Workload,
         lists: &[Vec<PlannedOp>],
@@ -323,9 +323,11 @@ impl CandidateRun<'_> {
         let budget = self.plan().memory_of(phase, self.subject.corpus.bytes());
         if let Some(PhaseOutcome::Measured(round)) = &mut done
             && let Some(memory) = &mut round.memory
+            && let Some(budget) = budget.filter(|_| self.slot.round > 0)
             && load.mix.iter().all(|(kind, _)| *kind == OpKind::Get)
         {
-            memory.ideal_lru_bytes_per_byte = budget.and_then(|budget| ideal_lru(lists, budget));
+            let known = &self.run.ideal_lru;
+            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.of(known, lists, budget);
         }
         done
     }
