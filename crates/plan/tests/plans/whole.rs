@@ -227,6 +227,18 @@ fn several_corpora_have_phases_of_their_own() {
 }
 
 #[test]
+fn parts_of_an_own_phase_are_no_standard_phases() {
+    let plan = resolve(
+        "stores = ['files/flat']\nphases = ['fill', 'read-warm', 'pass', 'whole']\n[[phase]]\nid = 'pass'\nops = {get = 1.0}\nparts = 2\n\
+         [[phase]]\nid = 'whole'\nops = {get = 1.0}",
+    )
+    .unwrap();
+    let own: Vec<&str> =
+        plan.phases.iter().map(|phase| phase.id.as_str()).filter(|id| plan.text.defines(id)).collect();
+    assert_eq!((own.len(), plan.phases.len()), (3, 5), "{own:?}");
+}
+
+#[test]
 fn a_phase_may_be_for_some_candidates_only() {
     let phase = |stores: &str| {
         format!(

@@ -215,7 +215,7 @@ impl CandidateRun<'_> {
         if let Some((of, own)) = repeated.and_then(|of| Some((of, of.load()?))) {
             return self.order(of, own);
         }
-        let is_standard = plan.text.phase.iter().all(|own| own.id != phase.id);
+        let is_standard = !plan.text.defines(&phase.id);
         let is_warm_read = load.only_reads() && !phase.cache.is_cold();
         match load.order {
             Order::Once if self.is_beyond_memory(phase) && is_standard && is_warm_read => Order::Uniform,

@@ -530,6 +530,11 @@ impl PlanText {
         names_none && !names_some && self.memory.is_none()
     }
 
+    /// True if the plan defines a phase itself, so that it is no standard one: whole, or in parts or steps.
+    pub fn defines(&self, id: &str) -> bool {
+        self.phase.iter().any(|own| own.includes(id))
+    }
+
     /// True if stores are measured step by step, while they grow or while they age.
     pub fn has_steps(&self) -> bool {
         self.grow.is_some() || self.age.is_some()

@@ -601,6 +601,12 @@ pub fn whole_of(id: &str) -> &str {
 }
 
 impl PhaseText {
+    /// True if `id` is that of the phase, of one of its parts, of one of its steps of a growth or of ageing, or of what is repeated
+    /// of it.
+    pub fn includes(&self, id: &str) -> bool {
+        self.id == id || self.id == whole_of(id) || self.id == repeated_of(id)
+    }
+
     /// Returns the phase, or its parts. An invalid number of parts is left to [`PhaseText::parse`] to reject.
     pub fn expanded(&self) -> Vec<PhaseText> {
         let Some(parts) = self.parts.filter(|parts| (1..=PARTS_MAX).contains(&(*parts as usize))) else {

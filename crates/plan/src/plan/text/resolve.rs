@@ -285,9 +285,7 @@ impl Resolver<'_> {
             let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
             let selectors =
                 selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
-            // Its parts, its steps of a growth or of ageing, or what is repeated of it.
-            let is_of = |id: &str| id == phase.id || whole_of(id) == phase.id || repeated_of(id) == phase.id;
-            let ids = phases.iter().map(|known| known.id.clone()).filter(|id| is_of(id));
+            let ids = phases.iter().map(|known| known.id.clone()).filter(|id| phase.includes(id));
             only.extend(ids.map(|id| (id, vec![selectors.clone()])));
         }
         // A candidate that skips a phase has nothing to repeat.
