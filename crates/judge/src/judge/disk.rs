@@ -13,7 +13,8 @@ use crate::result::disk::{
 use crate::result::{Percentiles, Prices};
 use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, LIMIT_AHEAD_SHARE, VERDICT_ROUNDS};
 
-/// Calculates all figures that follow from the rounds.
+/// Calculates all figures that follow from the rounds. Calling it again changes nothing: it replaces its own warnings, and keeps
+/// those of the measurement.
 pub fn judge(report: &mut DiskReport) {
     let block_bytes = report.block_bytes;
     report.rows.iter_mut().for_each(|row| of_row(row, block_bytes));
@@ -25,6 +26,7 @@ pub fn judge(report: &mut DiskReport) {
         row.over_ours = over.map(|(ratio, _)| ratio);
     }
     report.differences = differences(report);
+    report.warnings.retain(|warning| matches!(warning, DiskWarning::Missing { .. }));
     report.warnings.extend(warnings(report));
 }
 

@@ -59,6 +59,21 @@ fn report(places: &[&str], rows: Vec<TestResult>) -> DiskReport {
 }
 
 #[test]
+fn a_report_that_is_judged_twice_has_each_warning_once() {
+    let rows = vec![row("a", TestProgram::Blobwise, TestOperation::Write, &[100.0; 5])];
+    let missing = DiskWarning::Missing { by: TestProgram::Bonnie, why: "is not installed".to_owned() };
+    let mut once = DiskReport { warnings: vec![missing], rounds: 2, ..report(&["a"], rows) };
+    judge(&mut once);
+    let mut twice = once.clone();
+    judge(&mut twice);
+    assert_eq!(twice.warnings, once.warnings);
+    let is_meant = |warning: &&DiskWarning| {
+        matches!(warning, DiskWarning::Missing { .. } | DiskWarning::FewRounds { .. })
+    };
+    assert_eq!(twice.warnings.iter().filter(is_meant).count(), 2);
+}
+
+#[test]
 fn places_are_ranked_in_each_test_and_what_is_memory_is_not() {
     let fast = [200.0, 202.0, 199.0, 201.0, 200.0];
     let slow = [100.0, 101.0, 99.0, 100.0, 100.5];
