@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{CommandOutcome, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
-use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
+use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server, unknown_plan};
 use crate::redact::without_passwords;
 use crate::report::terminal::{behind, paragraph};
 use crate::store::{Adapter, Durability, OptionSpec, Options, ReadIsolation, Values};
@@ -94,11 +94,9 @@ impl ListFlags {
             },
             (Some(what), Some(name)) => match kind(what) {
                 Some(ListTopic::Stores) if !stores_of(name).is_empty() => Ok(ListRequest::Stores(name)),
-                Some(ListTopic::Stores) => Err(suggest::unknown("store", name, stores::names())),
+                Some(ListTopic::Stores) => Err(stores::unknown(name)),
                 Some(ListTopic::Plans) if is_plan(name) => Ok(ListRequest::Plan(name)),
-                Some(ListTopic::Plans) => {
-                    Err(suggest::unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)))
-                }
+                Some(ListTopic::Plans) => Err(unknown_plan(name)),
                 Some(ListTopic::Corpora) if is_corpus(name) => Ok(ListRequest::Corpus(name)),
                 Some(ListTopic::Corpora) => {
                     Err(suggest::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name)))

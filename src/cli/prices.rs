@@ -61,7 +61,7 @@ fn prices(text: &str) -> Result<(Prices, Date)> {
             for (name, own) in own {
                 let adapter = name.split('[').next().unwrap_or_default();
                 if stores::find(adapter).is_none() {
-                    return Err(unknown("store", adapter, stores::table().map(stores::Entry::name)));
+                    return Err(stores::unknown(adapter));
                 }
                 let Value::Table(own) = own else { bail!("`store.\"{name}\"` is no table of prices") };
                 store.insert(name.clone(), rates(own).with_context(|| format!("`[store.\"{name}\"]`"))?);

@@ -5,16 +5,35 @@ use anyhow::{Error, anyhow};
 /// The most names that are all listed.
 const LISTED_MAX: usize = 12;
 
-/// Builds the error for an unknown name: it suggests the nearest name in `known`, lists all of them, or, where they are many, says
-/// which command does.
+/// Builds the error for an unknown name: it suggests the nearest name in `known`, or lists all of them.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    unknown_in(None, what, name, known)
+}
+
+/// The same for names that a command lists: it is named instead of them where they are many.
+pub fn unknown_of_list<'a>(
+    command: &str,
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Error {
+    unknown_in(Some(command), what, name, known)
+}
+
+fn unknown_in<'a>(
+    command: Option<&str>,
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
-    match nearest(name, known.iter().copied()) {
-        Some(other) => anyhow!("no {what} is called `{name}`; did you mean `{other}`?"),
-        None if known.len() > LISTED_MAX && ["store", "plan"].contains(&what) => {
-            anyhow!("no {what} is called `{name}`: `blobwise list {what}s` has all {}", known.len())
+    let unknown = format!("no {what} is called `{name}`");
+    match (nearest(name, known.iter().copied()), command) {
+        (Some(other), _) => anyhow!("{unknown}; did you mean `{other}`?"),
+        (None, Some(command)) if known.len() > LISTED_MAX => {
+            anyhow!("{unknown}: `{command}` has all {}", known.len())
         }
-        None => anyhow!("no {what} is called `{name}`; the choices are: {}", known.join(", ")),
+        (None, _) => anyhow!("{unknown}; the choices are: {}", known.join(", ")),
     }
 }
 

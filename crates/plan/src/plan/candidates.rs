@@ -150,7 +150,7 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
         }),
         // The options of a store that is not in this build are unknown.
         Some(Entry::NotCompiled { .. } | Entry::Impossible { .. }) => Ok(()),
-        None => Err(unknown("store", store, stores::names())),
+        None => Err(stores::unknown(store)),
     }
 }
 
@@ -264,7 +264,7 @@ pub(super) fn candidates_on(
                 adapter: name.to_owned(),
                 reason: why.to_owned(),
             }),
-            None => return Err(unknown("store", name, stores::names())),
+            None => return Err(stores::unknown(name)),
         }
     }
     for set in sets.keys() {
@@ -549,7 +549,7 @@ fn unused_set(set: &str) -> anyhow::Error {
     let members: Vec<&'static Adapter> = stores::adapters().filter(of).collect();
     let options = || members.iter().flat_map(|adapter| own_and_common(adapter).map(|(spec, _)| spec.name));
     if members.is_empty() {
-        unknown("store", store, stores::names())
+        stores::unknown(store)
     } else if !options().any(|name| name == option) {
         unknown(&format!("option of `{store}`"), option, options())
     } else {

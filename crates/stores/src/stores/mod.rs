@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use anyhow::{bail, ensure};
 
 use crate::store::{Adapter, Options};
+use crate::suggest::unknown_of_list;
 
 /// `line!("feature", module::ADAPTER as "name")` is the adapter if the feature is enabled, otherwise its name. Without a name,
 /// the adapter is compiled in every build and only its driver needs the feature.
@@ -199,6 +200,11 @@ pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
 /// Every name in the table, compiled in or not.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(Entry::name)
+}
+
+/// The error for a name that is not in the table.
+pub fn unknown(name: &str) -> anyhow::Error {
+    unknown_of_list("blobwise list stores", "store", name, names())
 }
 
 /// What the name of a store of the user's own begins with; the path of its manifest follows.

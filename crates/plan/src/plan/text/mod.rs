@@ -61,7 +61,7 @@ pub use crate::store::DeviceLimit;
 
 pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share, text_path};
 use crate::redact::without_passwords;
-use crate::suggest::{of_toml, unknown};
+use crate::suggest::{of_toml, unknown_of_list};
 
 /// Default stores of a run: those that need no server, each with its default settings, and the bare loop.
 pub const DEFAULT_STORES: &[&str] =
@@ -109,6 +109,11 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("gridfs-2015", include_str!("../../../../../plans/gridfs-2015.toml")),
     ("sears-2006", include_str!("../../../../../plans/sears-2006.toml")),
 ];
+
+/// The error for a name that no shipped plan has.
+pub fn unknown_plan(name: &str) -> anyhow::Error {
+    unknown_of_list("blobwise list plans", "plan", name, SHIPPED.iter().map(|(known, _)| *known))
+}
 
 /// Names in a list: stores, phases, file systems.
 type Names = Vec<String>;
@@ -480,7 +485,7 @@ impl PlanText {
             if name.contains(['/', '.']) {
                 bail!("cannot read the plan `{name}`: there is no such file");
             }
-            return Err(unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)));
+            return Err(unknown_plan(name));
         }
         ensure!(
             !path.is_dir(),
