@@ -108,10 +108,10 @@ impl Notes {
             (_, Some(why)) => self.letter(why),
             (Some(CandidateRank::Leads), None) => self.sign('*', "fastest, or tied with the fastest"),
             (Some(CandidateRank::Undecided), None) => self.sign('~', "too noisy to call, or too few rounds"),
-            (_, None) => ' ',
+            (_, None) => " ".to_owned(),
         };
         let bound = time.is_bound.then(|| self.sign('<', "more than 30 % of it is blobwise's own work"));
-        let bound = bound.map_or(String::new(), String::from);
+        let bound = bound.unwrap_or_default();
         format!("{bound}{} {sign}", time.op_ns.map_or("-".to_owned(), units::nanoseconds))
     }
 
@@ -127,26 +127,33 @@ impl Notes {
         TableCell::with(CellContent::Text(text), class)
     }
 
-    fn sign(&mut self, sign: char, meaning: &'static str) -> char {
+    fn sign(&mut self, sign: char, meaning: &'static str) -> String {
         if self.signs.iter().all(|(known, _)| *known != sign) {
             self.signs.push((sign, meaning));
         }
-        sign
+        sign.to_string()
     }
 
-    fn letter(&mut self, reason: &str) -> char {
+    fn letter(&mut self, reason: &str) -> String {
         let place = self.reasons.iter().position(|known| known == reason).unwrap_or_else(|| {
             self.reasons.push(reason.to_owned());
             self.reasons.len() - 1
         });
-        ('a'..='z').nth(place).unwrap_or('z')
+        letters(place)
     }
 
     /// All signs with their meanings, the fixed ones first.
-    pub(super) fn lines(self) -> impl Iterator<Item = (char, String)> {
-        let signs = self.signs.into_iter().map(|(sign, meaning)| (sign, meaning.to_owned()));
-        signs.chain(('a'..='z').zip(self.reasons))
+    pub(super) fn lines(self) -> impl Iterator<Item = (String, String)> {
+        let signs = self.signs.into_iter().map(|(sign, meaning)| (sign.to_string(), meaning.to_owned()));
+        signs.chain(self.reasons.into_iter().enumerate().map(|(place, reason)| (letters(place), reason)))
     }
+}
+
+/// Names places from 0 by letters: a to z, then aa, ab, and so on.
+fn letters(place: usize) -> String {
+    const LETTERS: usize = 26;
+    let before = (place / LETTERS).checked_sub(1).map_or(String::new(), letters);
+    format!("{before}{}", char::from(b'a' + (place % LETTERS) as u8))
 }
 
 // ---- page and Markdown -----------------------------------------------------------------------------------------------
@@ -254,4 +261,23 @@ fn about(advice: &Advice, resources: &[ResourceColumn]) -> String {
     let first = advice.situations.first().filter(|_| has_processor);
     said.extend(first.map(|first| format!("Processor: its time for an op ({}).", work::named(first))));
     said.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_letters_of_its_own() {
+        assert_eq!(
+            [0, 25, 26, 27, 51, 52, 701, 702].map(letters),
+            ["a", "z", "aa", "ab", "az", "ba", "zz", "aaa"]
+        );
+        let mut notes = Notes::default();
+        let given: Vec<String> = (0..30).map(|reason| notes.letter(&format!("reason {reason}"))).collect();
+        assert_eq!(notes.letter("reason 29"), given[29]);
+        let told: Vec<(String, String)> = notes.lines().collect();
+        assert_eq!(told.len(), 30);
+        assert_eq!(told[28], (given[28].clone(), "reason 28".to_owned()));
+    }
 }
