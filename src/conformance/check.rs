@@ -25,6 +25,19 @@ pub enum Run {
     Own(fn(&Case) -> Result<()>),
 }
 
+/// What a check needs to be worth making once more, in another class or of a server with other options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckKind {
+    /// Finds the same in every class.
+    AnyClass,
+    /// May find something else in another class, or picks the class itself.
+    ByClass,
+    /// Backs up and restores, which takes two starts of a server; may find something else in another class.
+    Backup,
+    /// Starts another process, to observe or to kill it.
+    Process,
+}
+
 /// A check.
 pub struct Check {
     /// Name, such as `returns-what-was-put`.
@@ -33,8 +46,8 @@ pub struct Check {
     pub applies: fn(&Subject) -> bool,
     /// The check itself, which fails with what is wrong.
     pub run: Run,
-    /// True if the class may change what it finds, or if it picks the class itself.
-    pub by_class: bool,
+    /// What it depends on.
+    pub kind: CheckKind,
 }
 
 /// Open store of a server, shared by its checks; embedded stores are opened for each check.
@@ -79,21 +92,17 @@ pub const fn open(
     applies: fn(&Subject) -> bool,
     run: fn(&mut Bench) -> Result<()>,
 ) -> Check {
-    Check { name, applies, run: Run::Open(run), by_class: false }
+    Check { name, applies, run: Run::Open(run), kind: CheckKind::AnyClass }
 }
 
 /// A check that opens its own store.
-pub const fn own(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Case) -> Result<()>) -> Check {
-    Check { name, applies, run: Run::Own(run), by_class: false }
-}
-
-/// A check that opens its own store, and may find something else in another class.
-pub const fn own_by_class(
+pub const fn own(
+    kind: CheckKind,
     name: &'static str,
     applies: fn(&Subject) -> bool,
     run: fn(&Case) -> Result<()>,
 ) -> Check {
-    Check { by_class: true, ..own(name, applies, run) }
+    Check { name, applies, run: Run::Own(run), kind }
 }
 
 /// Fails unless a call was refused as unsupported.

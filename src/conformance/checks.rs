@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::bench::{Bench, Hand, Home, blob};
-use super::check::{Case, Check, open, own, own_by_class, refused};
+use super::check::{Case, Check, CheckKind, open, own, refused};
 use super::subject::Subject;
 use super::{backups, catalogues, compactions, pages, processes, transactions};
 use crate::host::machine;
@@ -72,35 +72,36 @@ const ABILITIES: &[Check] = &[
     ),
     open("catalogues-uploads", |subject| subject.caps().catalogue, catalogues::catalogues_uploads),
     own(
+        CheckKind::AnyClass,
         "forgets-unfinished-uploads",
         |subject| subject.caps().catalogue && subject.plain,
         catalogues::forgets_unfinished_uploads,
     ),
-    own_by_class(BACKUP, backups::applies, backups::backs_up_and_restores),
+    own(CheckKind::Backup, "backs-up-and-restores", backups::applies, backups::backs_up_and_restores),
     open("compacts", compactions::applies, compactions::compacts),
     open("serves-by-as-many-processes", |subject| subject.has_option("workers"), serves_by_as_many_processes),
     open("facts-stay", always, facts_stay),
     own(
+        CheckKind::AnyClass,
         "holds-a-large-blob",
         |subject| subject.plain && (subject.durability >= Durability::OnSync || has_one_class(subject)),
         holds_a_large_blob,
     ),
-    own_by_class(
+    own(
+        CheckKind::ByClass,
         "takes-no-more-inodes-than-it-says",
         |subject| subject.plain && (subject.durability == Durability::None || has_one_class(subject)),
         takes_no_more_inodes,
     ),
-    own_by_class("survives-reopening", |subject| subject.caps().persistent, survives_reopening),
-    own("leaves-nothing-behind", always, leaves_nothing_behind),
-    own_by_class(
+    own(CheckKind::ByClass, "survives-reopening", |subject| subject.caps().persistent, survives_reopening),
+    own(CheckKind::AnyClass, "leaves-nothing-behind", always, leaves_nothing_behind),
+    own(
+        CheckKind::ByClass,
         "keeps-the-words-of-its-class",
         |subject| subject.durability > Durability::None,
         keeps_its_words,
     ),
 ];
-
-/// Name of the check of backups, which takes two starts of a server.
-pub const BACKUP: &str = "backs-up-and-restores";
 
 /// Checks that a store refuses what it does not declare.
 const REFUSALS: &[Check] = &[
@@ -125,12 +126,21 @@ const REFUSALS: &[Check] = &[
     open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
     open("refuses-a-backup", backups::refuses, backups::refuses_a_backup),
     open("refuses-to-compact", compactions::refuses, compactions::refuses_to_compact),
-    own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
+    own(
+        CheckKind::AnyClass,
+        "forgets-when-closed",
+        |subject| !subject.caps().persistent,
+        forgets_when_closed,
+    ),
 ];
 
 /// Checks of deferred work.
-const SETTLING: &[Check] =
-    &[own("settles-once", |subject| subject.caps().persistent && !subject.is_server(), settles_once)];
+const SETTLING: &[Check] = &[own(
+    CheckKind::AnyClass,
+    "settles-once",
+    |subject| subject.caps().persistent && !subject.is_server(),
+    settles_once,
+)];
 
 fn always(_: &Subject) -> bool {
     true

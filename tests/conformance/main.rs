@@ -48,8 +48,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use blobwise::conformance::bench::{Home, World};
-use blobwise::conformance::check::{CannotCheck, Check, Run};
-use blobwise::conformance::checks::BACKUP;
+use blobwise::conformance::check::{CannotCheck, Check, CheckKind, Run};
 use blobwise::conformance::subject::{Subject, is_server};
 use blobwise::plan::defaults;
 use blobwise::store::Adapter;
@@ -157,7 +156,7 @@ fn trials_of(
 ) -> Vec<Trial> {
     let shared = Arc::new(Mutex::new(None));
     let applying = checks.filter(|check| {
-        let is_hidden = subject.is_outside && table::starts_a_process(check);
+        let is_hidden = subject.is_outside && check.kind == CheckKind::Process;
         (check.applies)(subject) && is_worth_a_server(check, subject) && !is_hidden
     });
     applying
@@ -174,15 +173,16 @@ fn trials_of(
 /// one are left to the plain candidates. In a weaker class only that is tested which the class may change, and what processes do
 /// (flushes, kills, where they write) with one candidate of each server.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
-    match check.run {
-        _ if check.name == BACKUP && !subjects::shows_its_backup(subject) => false,
+    match (check.run, check.kind) {
+        (_, CheckKind::Backup) if !subjects::shows_its_backup(subject) => false,
         _ if !subject.is_server() => true,
-        Run::Open(_) => !subject.is_weaker && (subject.plain || !subject.is_slow),
+        (Run::Open(_), _) => !subject.is_weaker && (subject.plain || !subject.is_slow),
         _ if !subject.plain => false,
-        _ if table::starts_a_process(check) => {
-            !subject.is_weaker || subjects::stands_for_its_server(subject.adapter)
+        (_, CheckKind::Process) => !subject.is_weaker || subjects::stands_for_its_server(subject.adapter),
+        (_, CheckKind::AnyClass) => !subject.is_weaker,
+        (_, CheckKind::ByClass | CheckKind::Backup) => {
+            !subject.is_weaker || !subjects::is_tried_in_one_class(subject)
         }
-        Run::Own(_) => !subject.is_weaker || check.by_class && !subjects::is_tried_in_one_class(subject),
     }
 }
 

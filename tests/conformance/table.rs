@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use blobwise::conformance::bench::World;
-use blobwise::conformance::check::{Check, open, own, own_by_class};
+use blobwise::conformance::check::{Check, CheckKind, open, own};
 use blobwise::conformance::checks::{self, has_one_class};
 use blobwise::conformance::subject::Subject;
 use blobwise::store::{Durability, Loss};
@@ -19,46 +19,55 @@ const OF_FILES: &[Check] = &[
         |subject| subject.family() == "postgres" && subject.plain,
         lazy::leaves_nothing_to_vacuum,
     ),
-    own_by_class("flipped-bytes-are-found", flips::applies, flips::flipped_bytes_are_found),
+    own(CheckKind::ByClass, "flipped-bytes-are-found", flips::applies, flips::flipped_bytes_are_found),
 ];
 
 /// Checks that start another process to observe or to kill.
 const OF_PROCESSES: &[Check] = &[
     // In other classes, the checks of flushes look at where it writes in their own trace.
     own(
+        CheckKind::Process,
         "writes-only-below-its-directory",
         |subject| has_a_path(subject) && subject.durability == Durability::None,
         flushes::writes_only_below_its_directory,
     ),
     own(
+        CheckKind::Process,
         "flushes-each-write",
         |subject| subject.durability == Durability::EachWrite,
         flushes::flushes_each_write,
     ),
-    own("flushes-on-sync", |subject| subject.durability == Durability::OnSync, flushes::flushes_on_sync),
     own(
+        CheckKind::Process,
+        "flushes-on-sync",
+        |subject| subject.durability == Durability::OnSync,
+        flushes::flushes_on_sync,
+    ),
+    own(
+        CheckKind::Process,
         "flushes-before-it-commits",
         |subject| subject.family() == "lmdb" && subject.durability > Durability::None,
         flushes::flushes_before_it_commits,
     ),
-    own("survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
+    own(CheckKind::Process, "survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
     // How processes end together is the same in every class: each is left to one.
     own(
+        CheckKind::Process,
         "ends-with-the-program",
         |subject| subject.is_server() && !subject.is_weaker,
         kills::ends_with_the_program,
     ),
-    own("ends-with-its-supervisor", is_server_in_one_class, kills::ends_with_its_supervisor),
+    own(
+        CheckKind::Process,
+        "ends-with-its-supervisor",
+        is_server_in_one_class,
+        kills::ends_with_its_supervisor,
+    ),
 ];
 
 /// Every check.
 pub fn all() -> impl Iterator<Item = &'static Check> {
     checks::all().chain(OF_FILES).chain(OF_PROCESSES)
-}
-
-/// True for a check that starts another process.
-pub fn starts_a_process(check: &Check) -> bool {
-    OF_PROCESSES.iter().any(|other| other.name == check.name)
 }
 
 /// Makes the directory of one run of the test suite.
