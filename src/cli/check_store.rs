@@ -15,6 +15,7 @@ use crate::conformance::bench::{Bench, World};
 use crate::conformance::check::{CannotCheck, Check, SharedBench};
 use crate::conformance::checks::{GROUPS, all};
 use crate::conformance::subject::Subject;
+use crate::engine::preflight::{check_file_system_of, check_path_bytes, path_bytes_max};
 use crate::host::machine;
 use crate::plan::text::split_list;
 use crate::plan::{Candidate, Sets, candidates};
@@ -86,26 +87,17 @@ fn classes(candidate: &Candidate) -> Vec<Durability> {
 /// Fails if a directory cannot hold the store of a candidate, which would then fail without a fault of its own.
 fn check_place(candidate: &Candidate, world: &World, dir: &Path) -> Result<()> {
     let home = world.home()?;
-    let (label, shown) = (&candidate.label, dir.display());
     let free = machine::room(home.around())?.free_bytes;
     ensure!(
         free >= ROOM_BYTES,
-        "`{shown}` has {} free, and the checks may need {}: name another --dir",
+        "`{}` has {} free, and the checks may need {}: name another --dir",
+        dir.display(),
         units::bytes(free as f64),
         units::bytes(ROOM_BYTES as f64)
     );
-    let needs = &candidate.adapter.needs;
-    let bytes = home.store.as_os_str().len();
-    if let Some(most) = (needs.dir_bytes_max)().filter(|most| bytes > *most) {
-        bail!(
-            "the path of the directory of `{label}` would have {bytes} bytes, and may have {most}: name a --dir with \
-             a shorter path"
-        );
-    }
-    match (needs.of_place)(&home.store) {
-        Some(why) => Err(why.context(format!("`{label}` cannot be in `{shown}`; name another --dir"))),
-        None => Ok(()),
-    }
+    let (bytes, most) = (home.store.as_os_str().len(), path_bytes_max(candidate.adapter));
+    check_path_bytes(candidate, bytes, most, "name a --dir with a shorter path")?;
+    check_file_system_of(candidate, &home.store, dir)
 }
 
 /// Number of checks by outcome.
@@ -142,9 +134,7 @@ fn check_class(candidate: &Candidate, class: Durability, world: &World, signals:
     let subject = Arc::new(Subject::of(candidate, class));
     let (label, name, loss) = (&candidate.label, class.name(), subject.loss());
     // What cannot be opened at all keeps no contract that could be checked.
-    Bench::open(world, &subject)
-        .and_then(|mut bench| bench.close())
-        .with_context(|| format!("`{label}` in class {name}"))?;
+    let shared = opened(world, &subject).with_context(|| format!("`{label}` in class {name}"))?;
     let head = format!(
         "{label} in class {name} declares: {} after a kill, {} after a power cut",
         loss.after_kill.name(),
@@ -152,7 +142,6 @@ fn check_class(candidate: &Candidate, class: Durability, world: &World, signals:
     );
     print(&format!("\n{}\n", folded(&head, WIDTH).join("\n")))?;
     let mut tally = Tally { classes: 1, ..Tally::default() };
-    let shared = Mutex::new(None);
     for check in all().filter(|check| (check.applies)(&subject)) {
         let outcome = caught(check, world, &subject, &shared);
         // A signal may have stopped the store as well.
@@ -177,6 +166,16 @@ fn check_class(candidate: &Candidate, class: Durability, world: &World, signals:
     }
     print(&not_applied(candidate, &subject))?;
     Ok(tally)
+}
+
+/// Opens a store, to find out whether that can be done: a server's stays open for the checks that share it.
+fn opened(world: &World, subject: &Arc<Subject>) -> Result<SharedBench> {
+    let mut bench = Bench::open(world, subject)?;
+    if subject.is_server() {
+        return Ok(Mutex::new(Some(bench)));
+    }
+    bench.close()?;
+    Ok(Mutex::new(None))
 }
 
 /// Makes a check; a panic is a failure of the store.

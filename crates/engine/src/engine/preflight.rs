@@ -266,13 +266,7 @@ pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
         let disk = candidate.options.on().and_then(|on| disks.get(on));
         let place = disk.map_or(place, OwnDisk::path);
         check_path(plan, candidate, place, dir_bytes)?;
-        if let Some(why) = (candidate.adapter.needs.of_place)(place) {
-            return Err(why.context(format!(
-                "the store `{}` cannot be in `{}`; name another place with --dir, or leave it out",
-                candidate.label,
-                plan.dir.display()
-            )));
-        }
+        check_file_system_of(candidate, place, &plan.dir)?;
     }
     let starts_servers =
         |candidate: &Candidate| !candidate.adapter.programs.is_empty() && candidate.url().is_none();
@@ -283,29 +277,54 @@ pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
     Ok(())
 }
 
+/// Fails if a store cannot work in `place`, below the --dir `dir`, because of the file system.
+pub fn check_file_system_of(candidate: &Candidate, place: &Path, dir: &Path) -> Result<()> {
+    match (candidate.adapter.needs.of_place)(place) {
+        Some(why) => Err(why.context(format!(
+            "the store `{}` cannot be in `{}`; name another place with --dir, or leave it out",
+            candidate.label,
+            dir.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A path may have 4,095 bytes; the rest is for what stores make in their directories.
+const PATH_BYTES_MAX: usize = 4_095 - 255;
+
+/// Most bytes that the path of a store's directory may have for its program and for the system.
+pub fn path_bytes_max(adapter: &Adapter) -> usize {
+    (adapter.needs.dir_bytes_max)().unwrap_or(PATH_BYTES_MAX)
+}
+
+/// Fails if the path of a candidate's directory, which would have `bytes` bytes, has more than `bytes_max`. `way_out` says what to
+/// name instead.
+pub fn check_path_bytes(candidate: &Candidate, bytes: usize, bytes_max: usize, way_out: &str) -> Result<()> {
+    ensure!(
+        bytes <= bytes_max,
+        "the path of the directory of `{}` would have {bytes} bytes, and may have {bytes_max}: {way_out}",
+        candidate.label
+    );
+    Ok(())
+}
+
 /// Fails if the path of a candidate's directory in `place` would be too long for its program or for the system. The path of --dir
 /// has `dir_bytes`.
 fn check_path(plan: &Plan, candidate: &Candidate, place: &Path, dir_bytes: usize) -> Result<()> {
-    /// A path may have 4,095 bytes; the rest is for what stores make in their directories.
-    const BYTES_MAX: usize = 4_095 - 255;
-    let most_of = |adapter: &Adapter| (adapter.needs.dir_bytes_max)().unwrap_or(BYTES_MAX);
-    let mut most = if candidate.url().is_some() { BYTES_MAX } else { most_of(candidate.adapter) };
+    let is_theirs = candidate.url().is_some();
+    let mut most = if is_theirs { PATH_BYTES_MAX } else { path_bytes_max(candidate.adapter) };
     if let (true, Ok(CatalogueOf::Apart(adapter))) =
         (plan.phases.iter().any(Phase::has_uploads), candidate.catalogue())
     {
-        most = most.min(most_of(adapter));
+        most = most.min(path_bytes_max(adapter));
     }
     // The directory of the last possible round, with `.restored` beside it or `/.catalogue` in it.
     let bytes = place.join(directory_name(&candidate.label, 10_000)).as_os_str().len() + 11;
-    if bytes > most {
-        bail!(
-            "the path of the directory of `{}` would have {bytes} bytes, and may have {most}: name a --dir of at most {} bytes (this one \
-             has {dir_bytes}), or leave it out of --stores",
-            candidate.label,
-            (dir_bytes + most).saturating_sub(bytes)
-        );
-    }
-    Ok(())
+    let left = (dir_bytes + most).saturating_sub(bytes);
+    let way_out = format!(
+        "name a --dir of at most {left} bytes (this one has {dir_bytes}), or leave it out of --stores"
+    );
+    check_path_bytes(candidate, bytes, most, &way_out)
 }
 
 /// Opens and removes a store on every server that a candidate names by URL, so that a wrong URL or password, an old server or a
