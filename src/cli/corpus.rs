@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 
+use super::run::exceed_processor_cache;
 use super::{CommandOutcome, print};
 use crate::corpus::Corpus;
-use crate::host::machine;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
 
@@ -33,16 +33,12 @@ pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
     };
     // The same sample as of `run`.
     let is_open = text.leaves_sample_open();
-    if let (true, Some(cache_bytes)) = (is_open, machine::processor_cache_bytes()) {
-        text.exceed_processor_cache(cache_bytes);
-    }
-    let mut plan = text.resolve(false)?;
     if is_open {
-        plan.open_sample(u64::MAX);
+        exceed_processor_cache(&mut text);
     }
-    let planned = plan.corpora.first().context("a plan has a corpus")?;
-    let corpus = Corpus::build(&planned.request)?;
-    print(&if flags.json { as_json(&corpus)? } else { as_text(&corpus) })?;
+    let corpora = text.resolve(false)?.build_sample(is_open.then_some(u64::MAX))?;
+    let corpus = corpora.first().context("a plan has a corpus")?;
+    print(&if flags.json { as_json(corpus)? } else { as_text(corpus) })?;
     Ok(CommandOutcome::Well)
 }
 

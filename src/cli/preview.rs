@@ -62,9 +62,7 @@ fn larger(asked: &PreviewRequest<'_>, scale: f64, testable: usize) -> Result<Vec
     for scale in SCALES.into_iter().filter(|larger| *larger > scale) {
         let text = PlanText { scale: Some(scale), rounds: asked.rounds, ..asked.text.clone() };
         let plan = text.resolve(false)?;
-        let corpora: Vec<Corpus> =
-            plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
-        let claims = foreseen(&plan, &corpora);
+        let claims = foreseen(&plan, &plan.build_corpora()?);
         if count(&claims) > most {
             most = count(&claims);
             told.push(format!("at `--scale {scale}`: {most}{}", length(&text, scale)));

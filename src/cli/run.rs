@@ -257,11 +257,8 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     }
     let is_open = text.leaves_sample_open();
     // Clients on several hosts need the same blobs.
-    if flags.plan.is_none()
-        && clients.is_none()
-        && let Some(cache_bytes) = machine::processor_cache_bytes()
-    {
-        text.exceed_processor_cache(cache_bytes);
+    if flags.plan.is_none() && clients.is_none() {
+        exceed_processor_cache(&mut text);
     }
     check_on(flags)?;
     let named = flags.plan.as_deref().map(Path::new);
@@ -279,12 +276,8 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         check_out(out)?;
     }
     let room_bytes = corpus_room(that_exists(&plan.dir))?;
-    if is_open {
-        plan.open_sample(room_bytes);
-    }
-    let corpora = build(&plan)?;
+    let corpora = plan.build_sample(is_open.then_some(room_bytes))?;
     if let ([sample], true) = (corpora.as_slice(), is_open) {
-        plan.close_sample(sample);
         few_files(&plan, sample, room_bytes).filter(|_| !flags.quiet).iter().for_each(|note| eprint(note));
     }
     flags.check_claims(&text, rounds, &plan, &corpora)?;
@@ -327,7 +320,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Pre
     let plan = plan.map_err(|error| with_password(error, Some(&out.path.join("plan.toml"))))?;
     let plan = of_clients(plan, clients)?;
     check_parent(&plan.dir)?;
-    let corpora = build(&plan)?;
+    let corpora = plan.build_corpora()?;
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
     let machine = machine::Machine {
         pinned: plan.pin_apart.then(ProcessorSplit::of_allowed).transpose()?,
@@ -399,8 +392,11 @@ fn few_files(plan: &Plan, sample: &Corpus, room_bytes: u64) -> Option<String> {
     ))
 }
 
-fn build(plan: &Plan) -> Result<Vec<Corpus>> {
-    plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
+/// Makes a corpus whose size is left open larger than what this processor's cache holds, if that is known.
+pub(super) fn exceed_processor_cache(text: &mut PlanText) {
+    if let Some(cache_bytes) = machine::processor_cache_bytes() {
+        text.exceed_processor_cache(cache_bytes);
+    }
 }
 
 /// Checks and creates the work directory. Announces what the run will do on the user's servers, unless quiet. Paths in the plan

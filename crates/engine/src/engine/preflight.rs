@@ -497,10 +497,6 @@ mod tests {
         resolved(&text)
     }
 
-    fn corpora(plan: &Plan) -> Vec<Corpus> {
-        plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect()
-    }
-
     #[test]
     fn rounds_of_other_blobs_machines_and_programs_are_not_joined() {
         let plan = planned(40);
@@ -512,7 +508,7 @@ mod tests {
         let machine = Machine { kernel: "6.1".into(), device: Some("sda".into()), ..Machine::default() };
         let mut earlier = Records::new(candidates(&plan), program.clone(), machine.clone());
         earlier.fixed.corpus_share = 0.5;
-        earlier.corpora = pilot::cut(&corpora(&plan), 0.5)
+        earlier.corpora = pilot::cut(&plan.build_corpora().unwrap(), 0.5)
             .iter()
             .map(|corpus| CorpusResult {
                 blobs: corpus.blobs(),
@@ -522,9 +518,9 @@ mod tests {
                 ..CorpusResult::default()
             })
             .collect();
-        let same = corpora(&plan);
+        let same = plan.build_corpora().unwrap();
         assert_eq!(difference(&earlier, &program, &machine, &plan, &same), None);
-        let larger = difference(&earlier, &program, &machine, &plan, &corpora(&planned(44)));
+        let larger = difference(&earlier, &program, &machine, &plan, &planned(44).build_corpora().unwrap());
         let text =
             "the corpus was 20 blobs (2000 B, the largest 100 B) and is 22 blobs (2200 B, the largest 100 B)";
         assert_eq!(larger.as_deref(), Some(text));

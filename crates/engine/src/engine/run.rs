@@ -121,10 +121,9 @@ impl<'a> Start<'a> {
     /// # Errors
     /// A corpus or the directory cannot be made.
     pub fn alone(plan: &'a Plan, stop: &'a AtomicBool, program: MeasuringProgram) -> Result<Start<'a>> {
-        let build = |corpus: &CorpusPlan| Corpus::build(&corpus.request);
         Ok(Start {
             plan,
-            corpora: plan.corpora.iter().map(build).collect::<Result<_>>()?,
+            corpora: plan.build_corpora()?,
             earlier: None,
             program,
             place: Place::make(&plan.dir)?,

@@ -237,8 +237,7 @@ impl<C: Clock> StartBarrier for FollowerStartBarrier<'_, C> {
 
 /// Builds the corpora of a plan.
 fn prepared(plan: &str, candidates: &[CandidateResult]) -> Result<Vec<Corpus>> {
-    let design = PlanText::parse(plan)?.design(candidates)?;
-    design.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
+    PlanText::parse(plan)?.design(candidates)?.build_corpora()
 }
 
 /// Joins a store that another process has opened, or opens one of this process's own.

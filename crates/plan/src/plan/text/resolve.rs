@@ -136,13 +136,36 @@ pub struct Design {
 }
 
 impl Design {
+    /// Builds the corpora.
+    ///
+    /// # Errors
+    /// Files that cannot be listed or read, or sizes of which not a single blob fits.
+    pub fn build_corpora(&self) -> Result<Vec<Corpus>> {
+        self.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
+    }
+
+    /// Builds the corpora. A sample of files whose size the plan leaves open may exceed its default size up to `room_bytes`, and
+    /// the plan then says which size it got; `None` if there is no such sample.
+    ///
+    /// # Errors
+    /// As [`Design::build_corpora`].
+    pub fn build_sample(&mut self, room_bytes: Option<u64>) -> Result<Vec<Corpus>> {
+        let Some(room_bytes) = room_bytes else { return self.build_corpora() };
+        self.open_sample(room_bytes);
+        let corpora = self.build_corpora()?;
+        if let [sample] = corpora.as_slice() {
+            self.close_sample(sample);
+        }
+        Ok(corpora)
+    }
+
     /// Lets a sample of files exceed its default size, where that has fewer than 200 of them, up to `room_bytes`.
-    pub fn open_sample(&mut self, room_bytes: u64) {
+    pub(super) fn open_sample(&mut self, room_bytes: u64) {
         self.corpora.iter_mut().for_each(|corpus| corpus.open_sample(room_bytes));
     }
 
     /// Writes the size that a sample was given into the plan, which then gives the same sample whatever room there is.
-    pub fn close_sample(&mut self, sample: &Corpus) {
+    fn close_sample(&mut self, sample: &Corpus) {
         let (Some(bytes), Some(text)) = (sample.grown_to, &mut self.text.corpus) else { return };
         text.bytes = Some(bytes.to_string());
         self.corpora.iter_mut().for_each(|corpus| corpus.close_sample(sample, bytes));
