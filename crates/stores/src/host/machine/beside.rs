@@ -1,8 +1,11 @@
 //! Finds the local process of a user's own server by what the server reports of itself, so that the free space of its data
 //! directory can be looked up.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstatvfs, open, openat2};
 
 use super::kernel_text::{field, read};
 use super::process::ProcessStat;
@@ -10,6 +13,8 @@ use super::process::ProcessStat;
 /// Free space in the file system of a directory, for its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
+    /// Number of the device that holds the file system.
+    pub device: u64,
     /// Free bytes.
     pub bytes: u64,
     /// Free inodes; `None` on a file system without a fixed number of them.
@@ -72,27 +77,39 @@ impl LocalServerProcess {
 
     /// Free space in a directory as the server sees it; `None` if that cannot be looked up.
     pub fn free(self, dir: &Path) -> Option<FreeSpace> {
-        let seen = Path::new(&format!("/proc/{}/root", self.pid)).join(dir.strip_prefix("/").ok()?);
-        let space = match rustix::fs::statvfs(&seen) {
+        let seen = match open_as_seen_by(Path::new(&format!("/proc/{}", self.pid)), dir) {
             // Another user's `/proc/PID/root` is closed to us. Outside of containers the process sees the same directories as we
             // do.
-            Err(_) if !self.is_contained => rustix::fs::statvfs(dir),
-            space => space,
+            Err(_) if !self.is_contained => File::from(open(dir, DIRECTORY, Mode::empty()).ok()?),
+            seen => seen.ok()?,
         };
-        let space = space.ok()?;
+        let (device, space) = (seen.metadata().ok()?.dev(), fstatvfs(&seen).ok()?);
         let inodes = (space.f_files > 0).then_some(space.f_favail);
-        Some(FreeSpace { bytes: space.f_bavail.saturating_mul(space.f_frsize), inodes })
+        Some(FreeSpace { device, bytes: space.f_bavail.saturating_mul(space.f_frsize), inodes })
     }
 }
 
+/// How a directory is opened that is only asked about.
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a directory as a process sees it, which is given by its own directory in `/proc`. Links on the way are followed in the
+/// root of the process: that of a container differs from ours, and a link such as `pg_wal` may be absolute. Needs Linux 5.6.
+fn open_as_seen_by(process: &Path, dir: &Path) -> rustix::io::Result<File> {
+    let root = open(process.join("root"), DIRECTORY, Mode::empty())?;
+    Ok(openat2(root, dir, DIRECTORY, Mode::empty(), ResolveFlags::IN_ROOT)?.into())
+}
+
 /// True if a process, given by its directory in `/proc`, has `dir` (as it sees it) as its working directory; `None` without
-/// permission.
+/// permission, and if `dir` is not absolute.
 fn works_in(process: &Path, dir: &str) -> Option<bool> {
-    let told = process.join("root").join(dir.strip_prefix('/')?);
     let own = std::fs::metadata(process.join("cwd")).ok()?;
-    match std::fs::metadata(told) {
-        Ok(told) => Some((told.dev(), told.ino()) == (own.dev(), own.ino())),
-        Err(why) => (why.kind() == std::io::ErrorKind::NotFound).then_some(false),
+    let dir = Some(Path::new(dir)).filter(|dir| dir.has_root())?;
+    match open_as_seen_by(process, dir) {
+        Ok(told) => {
+            let told = told.metadata().ok()?;
+            Some((told.dev(), told.ino()) == (own.dev(), own.ino()))
+        }
+        Err(why) => (why == rustix::io::Errno::NOENT).then_some(false),
     }
 }
 
@@ -121,5 +138,20 @@ mod tests {
         }
         assert!(beside.free(&here).is_some_and(|free| free.bytes > 0));
         assert_eq!(beside.free(Path::new("/no/such/directory")), None);
+    }
+    #[test]
+    fn links_are_followed_in_the_root_of_the_process() {
+        let process = tempfile::tempdir().unwrap();
+        let root = process.path().join("root");
+        for dir in ["var/data", "mnt/log", "etc"] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        // In our root, one of them leads elsewhere and the other one nowhere.
+        for (link, target) in [("var/data/elsewhere", "/etc"), ("var/data/pg_wal", "/mnt/log")] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+            let seen = open_as_seen_by(process.path(), &Path::new("/").join(link)).unwrap();
+            let meant = std::fs::metadata(root.join(&target[1..])).unwrap();
+            assert_eq!(seen.metadata().unwrap().ino(), meant.ino(), "{link}");
+        }
     }
 }

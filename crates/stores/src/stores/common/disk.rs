@@ -33,7 +33,8 @@ pub(in crate::stores) fn rooms_of_log(
     when_full: &str,
     takes: impl Fn(&Demand<'_>) -> u64 + 'static,
 ) -> Vec<ServerLimit> {
-    match server.free(Path::new(dir)) == server.free(Path::new(data)) {
+    let device = |dir: &str| server.free(Path::new(dir)).map(|free| free.device);
+    match device(dir) == device(data) {
         true => Vec::new(),
         false => rooms(server, what, dir, when_full, takes),
     }
