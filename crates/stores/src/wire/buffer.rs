@@ -199,6 +199,12 @@ impl Wire {
         }
     }
 
+    /// True if bytes came that were not used.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_unread(&self) -> bool {
+        self.begin < self.end
+    }
+
     /// Returns the next item recognized by `parse`, which gets all unread bytes and returns the item with its length, or `None`
     /// if it needs more.
     #[cfg(feature = "http")]

@@ -120,13 +120,23 @@ impl HttpConnection {
 
     /// Sends a request and lends the body of a successful response.
     pub(crate) fn ask(&mut self, request: &HttpRequest<'_>, sink: Sink) -> Result<HttpResponse> {
+        self.ask_as(request, request.method != "POST", sink)
+    }
+
+    /// The same for a request that may be done twice, whatever its method.
+    #[cfg(feature = "own")]
+    pub(crate) fn ask_idempotent(&mut self, request: &HttpRequest<'_>, sink: Sink) -> Result<HttpResponse> {
+        self.ask_as(request, true, sink)
+    }
+
+    fn ask_as(&mut self, request: &HttpRequest<'_>, is_idempotent: bool, sink: Sink) -> Result<HttpResponse> {
         let mut refusal = Vec::new();
         let mut take = |success, piece: &[u8]| match success {
             true => sink(piece),
             false => refusal.extend_from_slice(&piece[..piece.len().min(REFUSAL_BYTES - refusal.len())]),
         };
         let mut answer = match self.manners.version {
-            HttpVersion::One => self.ask_one(request, &mut take),
+            HttpVersion::One => self.ask_one(request, is_idempotent, &mut take),
             HttpVersion::Two => self.ask_two(request, &mut take),
         }?;
         answer.refusal = refusal;
@@ -164,9 +174,14 @@ impl HttpConnection {
         Ok(answer)
     }
 
-    fn ask_one(&mut self, request: &HttpRequest<'_>, take: BodySink) -> Result<HttpResponse> {
+    fn ask_one(
+        &mut self,
+        request: &HttpRequest<'_>,
+        is_idempotent: bool,
+        take: BodySink,
+    ) -> Result<HttpResponse> {
         self.write_head(request)?;
-        let (mut wire, answer) = self.begun(request)?;
+        let (mut wire, answer) = self.begun(request, is_idempotent)?;
         let success = answer.is_success();
         let has_body = answer.has_body(request);
         if has_body {
@@ -197,12 +212,12 @@ impl HttpConnection {
     }
 
     /// Sends the request and reads the head of the response.
-    fn begun(&mut self, request: &HttpRequest<'_>) -> Result<(Wire, HttpResponse)> {
+    fn begun(&mut self, request: &HttpRequest<'_>, is_idempotent: bool) -> Result<(Wire, HttpResponse)> {
         let body = request.body.unwrap_or_default();
         if let Some(IdleConnection::One(kept)) = self.kept.take() {
             // A server may close a kept connection at any time between two requests. All requests can be repeated, except those
             // that create something new each time.
-            let may_repeat = self.manners.repeat && request.method != "POST";
+            let may_repeat = self.manners.repeat && is_idempotent;
             match begin(kept, &self.head, body) {
                 Err(Error::Failed(error)) if may_repeat && is_hang_up(&error) => self.repeats += 1,
                 outcome => return outcome.map_err(unanswered),
@@ -215,11 +230,20 @@ impl HttpConnection {
 
 fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, HttpResponse)> {
     wire.send(&mut [IoSlice::new(head), IoSlice::new(body)])?;
-    let mut answer = read_head(&mut wire)?;
+    let first = read_head(&mut wire);
+    let mut answer = first.map_err(|error| if wire.has_unread() { cut_short(error) } else { error })?;
     while (100..200).contains(&answer.status) {
-        answer = read_head(&mut wire)?;
+        answer = read_head(&mut wire).map_err(cut_short)?;
     }
     Ok((wire, answer))
+}
+
+/// Makes an error of one that came after a part of the answer: the server has seen the request, which is not repeated.
+fn cut_short(error: Error) -> Error {
+    match unanswered(error) {
+        Error::Failed(error) => Error::Failed(anyhow!("{error:#}")),
+        other => other,
+    }
 }
 
 /// True if the other side closed the connection.
@@ -477,5 +501,27 @@ mod tests {
         let mut http = client(server(vec![vec![ANSWER], vec![ANSWER]]), false);
         assert_eq!(get(&mut http).unwrap().1, "ok");
         assert!(get(&mut http).is_err());
+    }
+    #[cfg(feature = "own")]
+    #[test]
+    fn a_post_is_repeated_if_that_is_harmless_and_no_byte_of_the_answer_came() {
+        const ANSWER: &[&str] = &["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"];
+        let request = HttpRequest { method: "POST", host: "h", path: "/sync", headers: "", body: Some(b"") };
+        let again = |next: Vec<Vec<&'static [&'static str]>>| {
+            let mut http = client(server([vec![vec![ANSWER]], next].concat()), true);
+            get(&mut http).unwrap();
+            http
+        };
+        let mut http = again(vec![vec![ANSWER]]);
+        assert_eq!(http.ask_idempotent(&request, &mut |_| ()).unwrap().status, 200);
+        assert_eq!(http.take_repeats(), 1);
+        assert!(again(vec![vec![ANSWER]]).ask(&request, &mut |_| ()).is_err());
+        // A server that closes each connection without an answer is asked once more, not for ever.
+        assert!(again(vec![vec![&[""]], vec![ANSWER]]).ask_idempotent(&request, &mut |_| ()).is_err());
+        let begun: &[&str] = &["HTTP/1.1 200 O"];
+        let mut http = client(server(vec![vec![ANSWER, begun], vec![ANSWER]]), true);
+        get(&mut http).unwrap();
+        let cut = http.ask_idempotent(&request, &mut |_| ()).unwrap_err().to_string();
+        assert_eq!(cut, "the server closed the connection before it answered");
     }
 }

@@ -289,7 +289,9 @@ impl HttpClient {
         let (host, headers) = (&*self.access.host, &*self.access.headers);
         // Without a length, some servers wait for a body of a POST.
         let body = (method != "GET").then_some(&b""[..]);
-        let answer = self.connection.ask(&HttpRequest { method, host, path, headers, body }, &mut |_| {})?;
+        let request = HttpRequest { method, host, path, headers, body };
+        // To make the same writes durable again is harmless.
+        let answer = self.connection.ask_idempotent(&request, &mut |_| {})?;
         if answer.is_success() { Ok(()) } else { Err(refused("the request of `sync`", &answer)) }
     }
 }
