@@ -40,7 +40,6 @@ pub(super) const SECTIONS: &[Section] = &[
     new(MATRIX, "Ratios by size")
         .has(|result| !result.matrices.is_empty())
         .figures()
-        .html(html::matrix::section)
         .blocks(html::matrix::blocks),
     new("claims", "Then and now")
         .has(|result| result.plan.document.is_some() || !result.claims.is_empty())

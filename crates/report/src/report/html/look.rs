@@ -65,33 +65,55 @@ mod tests {
         assert_eq!(lines.len(), 32);
     }
 
-    /// Colors of the style sheet defined as `--NAME: #rrggbb`, the light variant first.
-    fn colors(name: &str) -> Vec<[f64; 3]> {
-        let style = include_str!("style.css");
-        let begin = format!("--{name}: #");
-        let values = style.split(begin.as_str()).skip(1).map(|rest| {
+    /// Colors of the style sheet in the form `#rrggbb` that follow this text; of a variable, the light variant first.
+    fn colors(before: &str) -> Vec<[f64; 3]> {
+        let values = include_str!("style.css").split(&format!("{before}: #")).skip(1).map(|rest| {
             let part = |at: usize| f64::from(u8::from_str_radix(&rest[at..at + 2], 16).unwrap());
             [part(0), part(2), part(4)]
         });
         values.collect()
     }
 
+    /// Contrast ratio of two colors as defined by WCAG, from 1 to 21.
+    fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+        let luminance = |rgb: [f64; 3]| {
+            let [red, green, blue] = rgb.map(|part| {
+                let part = part / 255.0;
+                if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+            });
+            0.2126 * red + 0.7152 * green + 0.0722 * blue
+        };
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
     #[test]
     fn every_colour_stands_out_on_its_paper() {
-        let paper = colors("paper");
+        let paper = colors("--paper");
         assert_eq!(paper.len(), 2, "one for light, one for dark");
         for number in 0..COLORS {
-            let line = colors(&format!("k{number}"));
+            let line = colors(&format!("--k{number}"));
             assert_eq!(line.len(), 2, "k{number}");
             for (line, paper) in line.iter().zip(&paper) {
-                let contrast = super::super::heat::contrast(*line, *paper);
+                let contrast = contrast(*line, *paper);
                 assert!(contrast >= 3.0, "k{number}: {contrast:.2}");
             }
         }
         for (ink, least) in [("ink", 7.0), ("soft", 4.5), ("link", 4.5)] {
-            for (ink, paper) in colors(ink).iter().zip(&paper) {
-                assert!(super::super::heat::contrast(*ink, *paper) >= least);
+            for (ink, paper) in colors(&format!("--{ink}")).iter().zip(&paper) {
+                assert!(contrast(*ink, *paper) >= least);
             }
+        }
+    }
+
+    #[test]
+    fn text_in_a_heat_map_can_be_read_and_farther_from_1_is_darker() {
+        let ink = colors(".heat { color")[0];
+        for direction in ["faster", "slower"] {
+            let steps = (1..=4).map(|step| colors(&format!(".{direction}-{step} {{ background"))[0]);
+            let contrasts: Vec<f64> = steps.map(|fill| contrast(ink, fill)).collect();
+            assert!(contrasts.is_sorted_by(|before, next| before > next), "{direction}: {contrasts:?}");
+            assert!(contrasts[3] >= 4.5, "{direction}: {contrasts:?}");
         }
     }
 }

@@ -1,38 +1,47 @@
-//! Ratios of candidates to the reference over sizes: a heat map for each phase, and a table with the same numbers.
+//! Ratios of candidates to the reference over sizes: a table for each phase, which a page colors as a heat map.
 
-use maud::{Markup, html};
+use maud::html;
 
 use super::super::view::matrix::{self, MatrixView};
-use super::heat::{self, Heatmap, Square};
 use super::table::{Table, TableCell, named, shown};
-use super::{PageData, prose};
 use crate::judge::interval;
 use crate::report::block::{Block, Medium};
 use crate::result::{MatrixCell, RunResult, Verdict};
 use crate::units;
 
-/// Tables of the ratios for a terminal, with signs, and for Markdown, with verdicts.
+/// Explains signs and colors of a page.
+const LEGEND: &str = "▲ is surely faster than the reference, ▼ surely slower, and = equal within 3 %: the farther from 1, the \
+                      darker. A hatched entry (?) can be either: its interval contains 1 and more than 3 % around it. These \
+                      intervals are wider than those under Comparisons, each of which holds by itself.";
+
+/// Tables of the ratios: with signs for a terminal, with verdicts for Markdown, and in color for a page.
 pub fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
-    matrix::all(result).iter().flat_map(|of_phase| of_one(of_phase, medium == Medium::Terminal)).collect()
+    let legend = (medium == Medium::Page).then(|| Block::Text(LEGEND.to_owned()));
+    let all = matrix::all(result);
+    legend.into_iter().chain(all.iter().flat_map(|of_phase| of_one(of_phase, medium))).collect()
 }
 
-fn of_one(of_phase: &MatrixView<'_>, is_terminal: bool) -> Vec<Block> {
+fn of_one(of_phase: &MatrixView<'_>, medium: Medium) -> Vec<Block> {
+    let is_terminal = medium == Medium::Terminal;
     let (phase, reference) = (&of_phase.matrix.phase, &of_phase.matrix.reference);
-    let (title, about, mark): (String, String, fn(Verdict) -> &'static str) = match is_terminal {
-        true => (
-            format!("{phase}: ratios to {reference}"),
-            format!("{} {}", of_phase.about(), matrix::SIGNS),
-            matrix::sign,
-        ),
-        false => (format!("Ratios to `{reference}`: {phase}"), of_phase.about(), Verdict::name),
+    let title = match medium {
+        Medium::Markdown => format!("Ratios to `{reference}`: {phase}"),
+        Medium::Terminal | Medium::Page => format!("{phase}: ratios to {reference}"),
     };
+    let about = of_phase.about();
+    let about = if is_terminal { format!("{about} {}", matrix::SIGNS) } else { about };
     let heads = of_phase.columns.iter().map(|column| format!("#{}", column.title));
     let mut table = Table::new(&title, std::iter::once("store".to_owned()).chain(heads));
     let rates = of_phase.columns.iter().map(|column| shown(column.rate, units::count));
-    let rate_title = if is_terminal && of_phase.settled { "settled/s" } else { rate_title(of_phase) };
-    let name = match is_terminal {
-        true => format!("  {rate_title}").into(),
-        false => TableCell::from(format!("`{reference}`, {rate_title}")),
+    let rate_title = match (of_phase.settled, is_terminal) {
+        (true, true) => "settled/s",
+        (true, false) => "settled ops/s",
+        (false, _) => "ops/s",
+    };
+    let name = match medium {
+        Medium::Terminal => format!("  {rate_title}").into(),
+        Medium::Markdown => TableCell::from(format!("`{reference}`, {rate_title}")),
+        Medium::Page => named(reference).remarked(rate_title),
     };
     table.above(is_terminal.then(|| reference.clone()));
     table.push(std::iter::once(name).chain(rates).collect());
@@ -42,73 +51,59 @@ fn of_one(of_phase: &MatrixView<'_>, is_terminal: bool) -> Vec<Block> {
         for line in &group.lines {
             let label =
                 if is_terminal { format!("{indent}{}", line.label).into() } else { named(line.store) };
-            let cells = line.cells.iter().map(|cell| TableCell::from(matrix::text(*cell, mark)));
+            let cells = line.cells.iter().map(|cell| entry(*cell, medium));
             table.push(std::iter::once(label).chain(cells).collect());
         }
     }
     vec![Block::Title(title), Block::Text(about), Block::Table(table)]
 }
 
-/// Renders the section of a run with several sizes.
-pub fn section(view: &PageData<'_>) -> Markup {
-    let all = matrix::all(view.result);
-    // A common scale for all phases; otherwise the same color would mean different ratios.
-    let most = heat::strongest(all.iter().flat_map(ratios));
-    html! {
-        p {
-            "▲ is surely faster than the reference, ▼ surely slower. A hatched entry can be either: its interval contains 1 and more than 3 % around it. "
-            "These intervals are wider than those under " a href="#comparisons" { "Comparisons" }
-            ", each of which holds by itself."
-        }
-        @for (index, of_phase) in all.iter().enumerate() { (figure(of_phase, index, most)) }
+fn entry(cell: Option<&MatrixCell>, medium: Medium) -> TableCell {
+    match medium {
+        Medium::Terminal => matrix::text(cell, matrix::sign).into(),
+        Medium::Markdown => matrix::text(cell, Verdict::name).into(),
+        Medium::Page => colored(cell),
     }
 }
 
-/// Ratios that are shown in color.
-fn ratios<'s>(of_phase: &'s MatrixView<'_>) -> impl Iterator<Item = f64> + use<'s> {
-    let cells = of_phase.groups.iter().flat_map(|group| &group.lines).flat_map(|line| &line.cells);
-    let sure = cells.filter_map(|cell| matrix::figure(*cell).ok());
-    sure.filter(|(_, verdict)| *verdict != Verdict::CannotTellApart).map(|(ratio, _)| ratio.median)
-}
-
-fn figure(of_phase: &MatrixView<'_>, index: usize, most: f64) -> Markup {
-    let title = format!("{}: ratios to {}", of_phase.matrix.phase, of_phase.matrix.reference);
-    let heat = Heatmap {
-        id: index.to_string(),
-        label: title.clone(),
-        columns: of_phase.columns.iter().map(|column| column.title.clone()).collect(),
-        lines: lines(of_phase),
-        most,
+/// Cell of a page: the ratio in the color of its distance from 1, below it its interval, and a sign for readers without colors.
+fn colored(cell: Option<&MatrixCell>) -> TableCell {
+    let (ratio, verdict) = match matrix::figure(cell) {
+        Ok(figure) => figure,
+        Err(why) => return TableCell::new(html! { span title=(words(cell)) { (why) } }, "unranked"),
     };
-    html! {
-        figure.heat {
-            figcaption { strong { (title) } " " (prose(&of_phase.about())) }
-            (heat.draw())
-            details { summary { "The numbers" } (table(of_phase, &title)) }
-        }
-    }
+    let text = interval::text(&ratio);
+    let (figure, range) = text.split_once(' ').unwrap_or((&text, ""));
+    let sign = match verdict {
+        Verdict::Faster => "▲ ",
+        Verdict::Slower => "▼ ",
+        Verdict::Equal => "= ",
+        Verdict::CannotTellApart => "? ",
+        Verdict::NotRanked => "",
+    };
+    let markup = html! {
+        span title=(words(cell)) { (sign) (figure) @if !range.is_empty() { br; small { (range) } } }
+    };
+    TableCell::new(markup, color(ratio.median, verdict))
 }
 
-fn rate_title(of_phase: &MatrixView<'_>) -> &'static str {
-    if of_phase.settled { "settled ops/s" } else { "ops/s" }
-}
-
-fn lines(of_phase: &MatrixView<'_>) -> Vec<heat::HeatmapRow> {
-    let rates = of_phase.columns.iter().map(|column| column.rate.map_or("–".to_owned(), units::count));
-    let title = heat::HeatmapRow::Title(of_phase.matrix.reference.clone());
-    let mut lines = vec![title, heat::HeatmapRow::Words(rate_title(of_phase).to_owned(), rates.collect())];
-    for group in &of_phase.groups {
-        lines.extend(group.title.clone().map(heat::HeatmapRow::Title));
-        for line in &group.lines {
-            let square = |(at, cell): (usize, &Option<&MatrixCell>)| Square {
-                value: matrix::figure(*cell),
-                hover: format!("{} at {}: {}", line.store, of_phase.columns[at].title, words(*cell)),
-            };
-            let cells = line.cells.iter().enumerate().map(square).collect();
-            lines.push(heat::HeatmapRow::Cells(line.label.clone(), cells));
+/// Class of the color of a ratio: the same color is the same distance from 1 in every phase.
+fn color(ratio: f64, verdict: Verdict) -> &'static str {
+    const STEPS: [f64; 3] = [1.25, 2.0, 4.0];
+    const FASTER: [&str; 4] = ["heat faster-1", "heat faster-2", "heat faster-3", "heat faster-4"];
+    const SLOWER: [&str; 4] = ["heat slower-1", "heat slower-2", "heat slower-3", "heat slower-4"];
+    let step = STEPS.iter().filter(|step| ratio.max(1.0 / ratio) >= **step).count();
+    match verdict {
+        Verdict::CannotTellApart => "heat unsure",
+        Verdict::Equal | Verdict::NotRanked => "",
+        Verdict::Faster | Verdict::Slower => {
+            if ratio > 1.0 {
+                FASTER[step]
+            } else {
+                SLOWER[step]
+            }
         }
     }
-    lines
 }
 
 /// Full text of a cell: ratio, verdict and reason.
@@ -117,18 +112,4 @@ fn words(cell: Option<&MatrixCell>) -> String {
     let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();
     let reason = cell.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     format!("{ratio}{}{reason}", cell.verdict.name())
-}
-
-fn table(of_phase: &MatrixView<'_>, title: &str) -> Table {
-    let titles: Vec<String> = of_phase.columns.iter().map(|column| format!("#{}", column.title)).collect();
-    let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
-    let mut table = Table::new(title, &head);
-    let rates = of_phase.columns.iter().map(|column| shown(column.rate, units::count));
-    let reference = named(&of_phase.matrix.reference).remarked(rate_title(of_phase));
-    table.push(std::iter::once(reference).chain(rates).collect());
-    for line in of_phase.groups.iter().flat_map(|group| &group.lines) {
-        let cells = line.cells.iter().map(|cell| TableCell::from(words(*cell)));
-        table.push(std::iter::once(named(line.store)).chain(cells).collect());
-    }
-    table
 }

@@ -11,7 +11,6 @@ pub(super) mod drift;
 pub(super) mod facts;
 pub(super) mod figure;
 pub(super) mod glance;
-mod heat;
 mod look;
 pub(super) mod matrix;
 pub(super) mod phases;

@@ -411,35 +411,27 @@ fn matrix_lines(result: &RunResult) -> Vec<String> {
 }
 
 #[test]
-fn a_matrix_is_a_table_and_a_heat_map() {
+fn a_matrix_is_a_table_in_the_colors_of_a_heat_map() {
     let candidates = ["s[page=1]", "other", "s[page=4]"];
     let result = matrix_of(&candidates, 4);
     let page = page(&result);
     let (before, section) = page.split_once("id=\"matrix\"").unwrap();
     assert!(before.contains("href=\"#matrix\""), "the navigation names it");
     let section = section.split("</section>").next().unwrap();
-    // In both forms, candidates of the same store are grouped below the option in which they differ.
-    for form in ["wide", "narrow"] {
-        let drawn = section.split(&format!("class=\"scroll {form}\"")).nth(1).unwrap();
-        let drawn = drawn.split("</svg>").next().unwrap();
-        let places: Vec<usize> =
-            [">s, page<", ">1<", ">4<", ">other<"].map(|text| drawn.find(text).expect(text)).into();
-        assert!(places.is_sorted(), "{form}: {places:?}");
-        assert_eq!(
-            drawn.matches("<rect").count(),
-            1 + 12,
-            "the hatching and a cell for each candidate and size"
-        );
-        assert_eq!(drawn.matches("fill=\"url(#hatch-0-").count(), 3, "what is not sure is hatched");
-        // Verdicts are also shown without color.
-        for text in ["▲ 3.25", "▼ 0.40", "? 1.50", "10 kB"] {
-            assert!(drawn.contains(text), "{form}: {text}");
-        }
-        assert_eq!(drawn.matches(">[3.00, 3.50]<").count() > 0, form == "wide", "{form}");
+    // Candidates of the same store stand together.
+    let label = |option: &str| format!("s<wbr>[page=<wbr><wbr>{option}]<wbr></th>");
+    let places = [label("1"), label("4"), ">other<".to_owned()].map(|text| section.find(&text).expect(&text));
+    assert!(places.is_sorted(), "{places:?}");
+    // The reference's rates are in no color, and what is not sure is hatched.
+    for class in ["heat faster-3", "heat slower-3", "heat unsure", "unranked"] {
+        assert_eq!(section.matches(&format!("class=\"number {class}\"")).count(), 3, "{class}");
     }
+    // Verdicts are also shown without color.
+    for text in ["▲ 3.25<br><small>[3.00, 3.50]</small>", "▼ 0.40<br>", "? 1.50<br>", ">10 kB</th>"] {
+        assert!(section.contains(text), "{text}: {section}");
+    }
+    assert!(section.contains("title=\"3.25 [3.00, 3.50] faster\""));
     assert!(section.contains("too short: 3 ops in 1 ms a round"), "the reason in full");
-    assert!(section.contains("s<wbr>[page=<wbr><wbr>1]<wbr></th>"), "the whole label in the table");
-    assert!(section.contains("3.25 [3.00, 3.50] faster</td>"));
     let markdown = markdown(&result);
     assert!(markdown.contains("## Ratios to `ref`: read-warm"), "{markdown}");
     assert!(markdown.contains("| `other` | 1.50 [0.50, 3.00] cannot tell apart | too short |"), "{markdown}");
@@ -449,7 +441,7 @@ fn a_matrix_is_a_table_and_a_heat_map() {
     // A run of one size has no matrix.
     let plain =
         super::tests::page(&self::result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new()));
-    assert!(!plain.contains("matrix") && !plain.contains("class=\"heat\""));
+    assert!(!plain.contains("matrix"));
 }
 
 #[test]
