@@ -101,7 +101,7 @@ pub struct CrashFlags {
     /// What stands in it between <!-- notes --> and <!-- /notes --> stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Also write a page with pictures to this file
+    /// Also write a page to this file
     ///
     /// It shows when the disk was flushed, and what every cut left
     #[arg(long, value_name = "FILE")]

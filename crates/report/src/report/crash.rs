@@ -351,11 +351,6 @@ fn of_one_class(class: Durability, lines: &[&CrashResult]) -> String {
     text
 }
 
-/// Formats a number of flushes.
-pub(super) fn flushes(number: usize) -> String {
-    if number == 1 { "1 flush".to_owned() } else { format!("{number} flushes") }
-}
-
 /// Number of cuts that broke a promise, with an upper bound on the true share if there were none, or else counts by kind of
 /// damage.
 pub fn broke(finding: &PowerCutResults) -> String {

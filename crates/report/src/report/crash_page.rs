@@ -8,8 +8,15 @@ use super::fault_injection;
 use super::page::Page;
 use crate::result::crash::{Control, CrashReport, CrashResult};
 
+/// The verdicts with their legend, then all figures of the lines that were cut.
+pub(super) fn who_keeps_what(controls: &[Control], lines: &[CrashResult]) -> Vec<Block> {
+    let cut = cut(lines);
+    let verdicts = [Block::Text(crash::LEGEND.to_owned()), Block::Table(matrix(&cut))];
+    verdicts.into_iter().chain(details(controls, &cut)).collect()
+}
+
 /// All figures as a table, with remarks and, for lines with a broken promise, the timelines of flushes and cuts.
-pub(super) fn details(controls: &[Control], lines: &[CrashResult]) -> Vec<Block> {
+fn details(controls: &[Control], lines: &[CrashResult]) -> Vec<Block> {
     let mut all = vec![Block::Table(crash::details(lines))];
     all.extend(first_of_all(lines).into_iter().map(Block::Text));
     let drawn = |line: &CrashResult| Some((on(line), course::lines(line.finding.as_ref()?)?));

@@ -2,8 +2,7 @@
 
 use super::block::{Block, Medium};
 use super::crash as words;
-use super::crash_page::details;
-use super::html::cuts;
+use super::crash_page::who_keeps_what;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
 use crate::judge::cuts::lines;
@@ -18,11 +17,10 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     }
     match medium {
         Medium::Terminal => Vec::new(),
-        Medium::Markdown => [Block::List(words::summary(&lines)), Block::Table(words::matrix(&lines))]
-            .into_iter()
-            .chain(details(&controls, &lines))
-            .collect(),
-        Medium::Page => vec![Block::Figure(cuts::contents(&controls, &lines))],
+        Medium::Markdown | Medium::Page => {
+            let summary = Block::List(words::summary(&lines));
+            std::iter::once(summary).chain(who_keeps_what(&controls, &lines)).collect()
+        }
     }
 }
 
