@@ -1,5 +1,6 @@
-//! Judges sessions that are idle in a transaction, in the same way for all servers that report them.
+//! Judges sessions that are idle in a transaction or wait for another, in the same way for all servers that report them.
 
+use super::facts::{Row, text};
 use super::finding::{Answer, CheckResult, FigurePeriod, when};
 use crate::units;
 
@@ -21,4 +22,23 @@ pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> CheckResult {
     CheckResult::new(when(longest >= LONG, Answer::Look), longest, figure)
         .over(FigurePeriod::Now)
         .naming(named)
+}
+
+/// Finding for sessions that waited for another at both looks, and for deadlocks between them. Each pair has a session at the first
+/// look, if it was there, and at the second one; `id` is the field with its number, and `blocker` returns whom it waits for.
+pub fn waiting(
+    pairs: Vec<(Option<&Row>, &Row)>,
+    id: &str,
+    blocker: impl Fn(&Row) -> Option<String>,
+    deadlocks: f64,
+) -> CheckResult {
+    let waiting: Vec<String> = pairs
+        .into_iter()
+        .filter(|(before, _)| before.is_some_and(|before| blocker(before).is_some()))
+        .filter_map(|(_, now)| Some(format!("session {} waits for {}", text(now, id), blocker(now)?)))
+        .collect();
+    let count = waiting.len() as f64;
+    let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
+    let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
+    CheckResult::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting)
 }

@@ -2,8 +2,9 @@
 
 use super::counted::{CACHED, Counter, TIME};
 use super::sees_others;
-use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, when};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges};
+use crate::doctor::sessions;
 use crate::doctor::statements::{self, StatementActivity, shown};
 use crate::units;
 
@@ -108,18 +109,8 @@ fn spills(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     sees_others(facts)?;
-    let waiting: Vec<String> = facts
-        .pairs("sessions", "id")?
-        .into_iter()
-        .filter(|(before, now)| {
-            before.is_some_and(|before| or_zero(before, "blocked_by") != 0.0)
-                && or_zero(now, "blocked_by") != 0.0
-        })
-        .map(|(_, now)| format!("session {} waits for {:.0}", text(now, "id"), or_zero(now, "blocked_by")))
-        .collect();
+    let blocker =
+        |row: &Row| Some(or_zero(row, "blocked_by")).filter(|by| *by != 0.0).map(|by| format!("{by:.0}"));
     let deadlocks = facts.growth("counters", "deadlocks")?;
-    let count = waiting.len() as f64;
-    let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
-    let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
-    Ok(CheckResult::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
+    Ok(sessions::waiting(facts.pairs("sessions", "id")?, "id", blocker, deadlocks))
 }

@@ -1,6 +1,6 @@
 //! Checks of the server's memory, sessions, and settings that reduce durability.
 
-use crate::doctor::facts::{SubjectFacts, UnknownReason, number, or_zero, text};
+use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, number, or_zero, text};
 use crate::doctor::finding::{
     Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
     shipped_cache, when,
@@ -153,20 +153,9 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let waiting: Vec<String> = facts
-        .pairs("sessions", "pid")?
-        .into_iter()
-        .filter(|(before, now)| {
-            before.is_some_and(|before| !text(before, "blocked_by").is_empty())
-                && !text(now, "blocked_by").is_empty()
-        })
-        .map(|(_, now)| format!("session {} waits for {}", text(now, "pid"), text(now, "blocked_by")))
-        .collect();
+    let blocker = |row: &Row| Some(text(row, "blocked_by").to_owned()).filter(|blocker| !blocker.is_empty());
     let deadlocks = facts.growth("server", "deadlocks")?;
-    let count = waiting.len() as f64;
-    let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
-    let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
-    Ok(CheckResult::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
+    Ok(sessions::waiting(facts.pairs("sessions", "pid")?, "pid", blocker, deadlocks))
 }
 
 fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

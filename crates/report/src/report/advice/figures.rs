@@ -7,6 +7,7 @@ use crate::judge::ranking::{self, ComparisonGroup};
 use crate::report::block::{Block, Medium};
 use crate::report::table::{CellContent, Table, TableCell, named, shown};
 use crate::report::view::months::month_head;
+use crate::report::view::words::letters;
 use crate::report::view::work;
 use crate::result::{Advice, Cache, CandidateRank, Cell, Loss, RunResult, Situation, Status, in_a_line};
 use crate::units;
@@ -149,13 +150,6 @@ impl Notes {
     }
 }
 
-/// Names places from 0 by letters: a to z, then aa, ab, and so on.
-fn letters(place: usize) -> String {
-    const LETTERS: usize = 26;
-    let before = (place / LETTERS).checked_sub(1).map_or(String::new(), letters);
-    format!("{before}{}", char::from(b'a' + (place % LETTERS) as u8))
-}
-
 // ---- page and Markdown -----------------------------------------------------------------------------------------------
 
 /// The table of all candidates with the meanings of its signs, and what each candidate is for.
@@ -269,10 +263,6 @@ mod tests {
 
     #[test]
     fn every_reason_has_letters_of_its_own() {
-        assert_eq!(
-            [0, 25, 26, 27, 51, 52, 701, 702].map(letters),
-            ["a", "z", "aa", "ab", "az", "ba", "zz", "aaa"]
-        );
         let mut notes = Notes::default();
         let given: Vec<String> = (0..30).map(|reason| notes.letter(&format!("reason {reason}"))).collect();
         assert_eq!(notes.letter("reason 29"), given[29]);

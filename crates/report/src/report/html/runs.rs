@@ -297,12 +297,6 @@ fn section(sides: &[PageRun], number: usize, group: &RunGroup, tables: &[RunsTab
     }
 }
 
-/// Letter that marks a group other than the most common one of its column.
-fn sign(group: usize) -> String {
-    const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
-    LETTERS.chars().nth(group).map_or_else(|| format!("z{group}"), String::from)
-}
-
 fn table(sides: &[PageRun], group: &RunGroup, of: &RunsTable<'_>) -> Markup {
     let caption = match of.comparison_group.name() {
         "" => "Places where files live".to_owned(),
@@ -337,7 +331,7 @@ fn table(sides: &[PageRun], group: &RunGroup, of: &RunsTable<'_>) -> Markup {
         }
         p.facts.mean-of { "Mean: geometric, over the phases that every shown candidate has." }
         @for group in told {
-            p.facts { sup { (sign(group)) } " compared only with others of its kind: " (of_kind(&of.groups[group])) "." }
+            p.facts { sup { (words::letters(group)) } " compared only with others of its kind: " (of_kind(&of.groups[group])) "." }
         }
     }
 }
@@ -363,7 +357,7 @@ fn entry(figure: Option<&RunsCell>) -> Markup {
         td class=(class) data-ns=(median) data-low=[low] data-high=[high] data-group=(figure.group)
             data-out=[figure.why.as_ref().map(|_| "1")] title=[figure.why.as_ref()] {
             span.ratio { @if figure.why.is_some() { "?" } } " "
-            small { (text) @if figure.is_other { sup { (sign(figure.group)) } } }
+            small { (text) @if figure.is_other { sup { (words::letters(figure.group)) } } }
         }
     }
 }

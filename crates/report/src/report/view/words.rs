@@ -47,6 +47,13 @@ fn percent(share: f64) -> String {
     if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
 }
 
+/// Names places from 0 by letters: a to z, then aa, ab, and so on.
+pub(in crate::report) fn letters(place: usize) -> String {
+    const LETTERS: usize = 26;
+    let before = (place / LETTERS).checked_sub(1).map_or(String::new(), letters);
+    format!("{before}{}", char::from(b'a' + (place % LETTERS) as u8))
+}
+
 /// Breaks text into lines of at most `letters` characters, at spaces except between a number and its unit. Line breaks in
 /// untrusted text are replaced.
 pub(in crate::report) fn wrapped(text: &str, letters: usize) -> Vec<String> {
@@ -81,7 +88,15 @@ fn is_unit(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped;
+    use super::{letters, wrapped};
+
+    #[test]
+    fn places_beyond_z_have_two_letters() {
+        assert_eq!(
+            [0, 25, 26, 27, 51, 52, 701, 702].map(letters),
+            ["a", "z", "aa", "ab", "az", "ba", "zz", "aaa"]
+        );
+    }
 
     #[test]
     fn no_line_begins_with_the_unit_of_a_figure() {
