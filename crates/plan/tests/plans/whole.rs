@@ -345,17 +345,6 @@ fn read_again_repeats_the_read_before_it() {
 }
 
 #[test]
-fn a_former_key_is_refused_by_an_error_that_names_the_new_one() {
-    let said = |text: &str| format!("{:#}", PlanText::parse(text).unwrap_err());
-    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'fill'\n";
-    assert!(said("rail_limit = 0.5").starts_with("`rail_limit` is called `probe_limit` now"));
-    assert!(said(&format!("{claim}rows = ['a', 'b']")).starts_with("`rows` is called `candidates` now"));
-    let target = said(&format!("{claim}candidates = [{{ row = 'a' }}, 'b']"));
-    assert!(target.starts_with("`row` is called `candidate` now"), "{target}");
-    assert!(!said("stors = ['memory']").contains(" now"));
-}
-
-#[test]
 fn a_successor_follows_what_the_plan_speaks_of_and_says_so() {
     let plan = |of: &str, words: &str| {
         let claim =

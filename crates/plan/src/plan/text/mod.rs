@@ -458,22 +458,6 @@ pub enum Arrivals {
     Constant,
 }
 
-/// Renamed keys of plans: old and new name.
-const FORMER_KEYS: [(&str, &str); 3] =
-    [("row", "candidate"), ("rows", "candidates"), ("rail_limit", "probe_limit")];
-
-/// Finds a renamed key anywhere in a plan.
-fn former_key(value: &toml::Value) -> Option<(&'static str, &'static str)> {
-    match value {
-        toml::Value::Table(table) => table.iter().find_map(|(key, value)| {
-            let own = FORMER_KEYS.into_iter().find(|(old, _)| old == key);
-            own.or_else(|| former_key(value))
-        }),
-        toml::Value::Array(list) => list.iter().find_map(former_key),
-        _ => None,
-    }
-}
-
 impl PlanText {
     /// Reads a shipped plan by name, or a plan from a file.
     pub fn load(name: &str) -> Result<PlanText> {
@@ -498,16 +482,7 @@ impl PlanText {
 
     /// Parses a plan.
     pub fn parse(text: &str) -> Result<PlanText> {
-        let error = match toml::from_str(text) {
-            Ok(plan) => return Ok(plan),
-            Err(error) => error,
-        };
-        if let Ok(table) = toml::from_str::<toml::Table>(text)
-            && let Some((old, new)) = former_key(&toml::Value::Table(table))
-        {
-            return Err(anyhow::Error::new(error).context(format!("`{old}` is called `{new}` now")));
-        }
-        Err(of_toml(text, &error))
+        toml::from_str(text).map_err(|error| of_toml(text, &error))
     }
 
     /// Returns this plan with the keys that `given` has in place of its own.
