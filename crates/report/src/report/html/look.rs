@@ -67,7 +67,8 @@ mod tests {
 
     /// Colors of the style sheet in the form `#rrggbb` that follow this text; of a variable, the light variant first.
     fn colors(before: &str) -> Vec<[f64; 3]> {
-        let values = include_str!("style.css").split(&format!("{before}: #")).skip(1).map(|rest| {
+        let begin = format!("{before}: #");
+        let values = include_str!("style.css").split(begin.as_str()).skip(1).map(|rest| {
             let part = |at: usize| f64::from(u8::from_str_radix(&rest[at..at + 2], 16).unwrap());
             [part(0), part(2), part(4)]
         });
