@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use blobwise::corpus::{BlobSource as From, Content, Corpus, CorpusSpecification, Sizes};
+use blobwise::corpus::{Corpus, Sizes};
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::workers::clock::Clock;
 use blobwise::engine::workers::consumer::Consumer;
@@ -94,17 +94,7 @@ impl Session for StallingSession<'_> {
 fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     let clock = SimulatedClock::default();
     let store = Stalling { clock: &clock, served: AtomicU64::new(0) };
-    let corpus = Corpus::build(&CorpusSpecification {
-        source: From::Synthetic {
-            name: "fixed".into(),
-            sizes: Sizes::Fixed(BLOB_BYTES),
-            content: Content::Random,
-        },
-        blobs_max: Some(1),
-        bytes_max: None,
-        grows_to: None,
-        seed: 1,
-    })?;
+    let corpus = Corpus::random("fixed", Sizes::Fixed(BLOB_BYTES), 1, 1)?;
     let op = PlannedOp { blob: 0, kind: OpKind::Get, len: BLOB_BYTES as u32, generation: 0, offset: 0 };
     let list = vec![op; OPS as usize];
     let stop = AtomicBool::new(false);

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use blobwise::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
+use blobwise::corpus::{Corpus, Sizes};
 use blobwise::engine::ops::{OpDistribution, PlannedOp, State, lists};
 use blobwise::engine::resources::{IdleActivity, Meter};
 use blobwise::engine::workers::clock::HostClock;
@@ -72,14 +72,7 @@ impl Bed {
         let place = Place::make(Path::new("."))?;
         let dir = place.path().join("store");
         std::fs::create_dir(&dir)?;
-        let source = BlobSource::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
-        let corpus = Corpus::build(&CorpusSpecification {
-            source,
-            blobs_max: Some(blobs),
-            bytes_max: None,
-            grows_to: None,
-            seed: 1,
-        })?;
+        let corpus = Corpus::random("bench", sizes, blobs, 1)?;
         let (candidates, _) = candidates(&[store.to_owned()], &Sets::new(), true)?;
         let candidate = candidates.first().context("no candidate")?;
         let classes = (candidate.adapter.caps)(&candidate.options).durability;

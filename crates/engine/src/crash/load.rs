@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::Trial;
-use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
+use crate::corpus::{Corpus, Sizes};
 use crate::host::disk::Log;
 use crate::host::fork::SharedWords;
 use crate::store::{Durability, Key, Session, Store, content_key};
@@ -110,15 +110,7 @@ impl CrashLoad {
 
 /// Keys and contents of a load.
 fn corpus(seed: u64, keys: u64) -> Result<Corpus> {
-    let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
-    let source = BlobSource::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
-    Corpus::build(&CorpusSpecification {
-        source,
-        blobs_max: Some(keys),
-        bytes_max: None,
-        grows_to: None,
-        seed,
-    })
+    Corpus::random("power cuts", Sizes::Fixed(SIZES[SIZES.len() - 1]), keys, seed)
 }
 
 /// Draws the ops from the seed. Without `changes` each blob is put once.

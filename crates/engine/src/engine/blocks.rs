@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use rand::TryRng;
 use rustix::fs::{Mode, OFlags};
 
-use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
+use crate::corpus::{Corpus, Sizes};
 use crate::host::machine::AlignedBuffer;
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
@@ -21,15 +21,7 @@ const POOL_BLOCKS: usize = 128;
 /// Returns a corpus of `count` empty blobs, which gives each block or file a key. The stores themselves supply the bytes to
 /// write.
 pub fn numbered(count: u64) -> anyhow::Result<Corpus> {
-    let source =
-        BlobSource::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
-    Corpus::build(&CorpusSpecification {
-        source,
-        blobs_max: Some(count),
-        bytes_max: None,
-        grows_to: None,
-        seed: 1,
-    })
+    Corpus::random("blocks", Sizes::Fixed(0), count, 1)
 }
 
 /// Source of the bytes that are written.

@@ -10,7 +10,7 @@ use super::resources::{IdleActivity, Meter};
 use super::workers::clock::Clock;
 use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
-use crate::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
+use crate::corpus::{Corpus, Sizes};
 use crate::plan::{Length, OpKind, Order, ReadSink, Workload};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
@@ -30,15 +30,7 @@ impl NullLoop {
 
     /// Fills a null store with blobs whose sizes depend on their ids.
     pub fn with_sizes(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
-        let sizes = Sizes::Fixed(0);
-        let source = BlobSource::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
-        let mut corpus = Corpus::build(&CorpusSpecification {
-            source,
-            blobs_max: Some(blobs),
-            bytes_max: None,
-            grows_to: None,
-            seed: 1,
-        })?;
+        let mut corpus = Corpus::random("null", Sizes::Fixed(0), blobs, 1)?;
         // Sets sizes without contents: the null store keeps lengths only.
         corpus.sizes = (0..blobs).map(|id| blob_bytes(id) as u32).collect();
         let store = (stores::NULL.open)(&Setup {

@@ -212,7 +212,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::corpus::{BlobSource, Content, CorpusSpecification, Sizes};
+    use crate::corpus::Sizes;
     use crate::store::{Facts, ManySink, Sink};
 
     const BLOBS: u64 = 3_500;
@@ -297,11 +297,7 @@ mod tests {
 
     /// Returns a store in which every third blob was deleted, with its expected state.
     fn filled() -> (Corpus, State, FaultyStore) {
-        let sizes = Sizes::Uniform(1, 40);
-        let source = BlobSource::Synthetic { name: "small".into(), sizes, content: Content::Random };
-        let request =
-            CorpusSpecification { source, blobs_max: Some(BLOBS), bytes_max: None, grows_to: None, seed: 7 };
-        let corpus = Corpus::build(&request).unwrap();
+        let corpus = Corpus::random("small", Sizes::Uniform(1, 40), BLOBS, 7).unwrap();
         let mut state = State::empty(&corpus);
         let mut kept = FaultyStore::default();
         let mut room = Vec::new();

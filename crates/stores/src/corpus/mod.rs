@@ -85,6 +85,21 @@ pub struct Corpus {
 }
 
 impl Corpus {
+    /// Builds a corpus of `blobs` random blobs, for work that no user describes; `name` is for labels.
+    ///
+    /// # Errors
+    /// As [`Corpus::build`].
+    pub fn random(name: &str, sizes: Sizes, blobs: u64, seed: u64) -> Result<Corpus> {
+        let source = BlobSource::Synthetic { name: name.to_owned(), sizes, content: Content::Random };
+        Corpus::build(&CorpusSpecification {
+            source,
+            blobs_max: Some(blobs),
+            bytes_max: None,
+            grows_to: None,
+            seed,
+        })
+    }
+
     /// Returns the first `blobs` blobs of this corpus, with the same keys and bytes. They have the same distribution, because ids
     /// are in random order.
     pub fn part(&self, blobs: u64) -> Corpus {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::corpus::{BlobSource, Content, CorpusSpecification, Sizes};
+use crate::corpus::{CorpusSpecification, Sizes};
 use crate::engine::ops::{OpDistribution, lists};
 use crate::engine::resources::IdleActivity;
 use crate::host::ranks::HostIdentity;
@@ -301,18 +301,7 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
         state.alive.fill(true);
         let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(6), 9);
         // A corpus that was never announced, so that the clients cannot build it.
-        let whole = Corpus::build(&CorpusSpecification {
-            source: BlobSource::Synthetic {
-                name: "other".to_owned(),
-                sizes: Sizes::Fixed(9000),
-                content: Content::Random,
-            },
-            blobs_max: Some(400),
-            bytes_max: None,
-            grows_to: None,
-            seed: 1,
-        })
-        .unwrap();
+        let whole = Corpus::random("other", Sizes::Fixed(9000), 400, 1).unwrap();
         let job = Job::once(reads);
         let refused = done_with(clients, (9, &whole), (clock, dir), &state, &job);
         let why = format!("{:#}", refused.unwrap_err());

@@ -416,7 +416,7 @@ mod tests {
     use super::super::super::resources::IdleActivity;
     use super::super::clock::HostClock;
     use super::*;
-    use crate::corpus::{BlobSource as From, Content, Corpus, CorpusSpecification, Sizes};
+    use crate::corpus::{Corpus, Sizes};
     use crate::plan::OpKind;
     use crate::store::{Error, Facts, Session, Sink};
 
@@ -469,15 +469,7 @@ mod tests {
     }
 
     fn run(store: &OnlyReads, one_transaction: bool) -> Result<Tally> {
-        let sizes = Sizes::Fixed(4);
-        let source = From::Synthetic { name: "fixed".to_owned(), sizes, content: Content::Random };
-        let corpus = Corpus::build(&CorpusSpecification {
-            source,
-            blobs_max: Some(1),
-            bytes_max: None,
-            grows_to: None,
-            seed: 1,
-        })?;
+        let corpus = Corpus::random("fixed", Sizes::Fixed(4), 1, 1)?;
         let clock = HostClock::best();
         let stop = AtomicBool::new(false);
         let pool = WorkerPool {
