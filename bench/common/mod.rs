@@ -112,20 +112,7 @@ impl Bed {
             first_apart: true,
         };
         let stop = AtomicBool::new(false);
-        let crew = WorkerPool {
-            clock: &self.clock,
-            store,
-            keys: &self.corpus.keys,
-            contents: &self.corpus.contents,
-            workers,
-            missing_key: None,
-            uploads: None,
-            one_transaction: false,
-            apart: None,
-            start_barrier: None,
-            dir: Path::new("."),
-            stop: &stop,
-        };
+        let crew = WorkerPool::new(&self.clock, store, &self.corpus, workers, &stop);
         let tally = crew.run(&[job], &mut [Meter::new(None, IdleActivity::default())])?.remove(0);
         if tally.counters.errors > 0 {
             bail!("our side failed: {}", tally.counters.first_error.unwrap_or_default());

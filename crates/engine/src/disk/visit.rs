@@ -338,19 +338,10 @@ impl PlaceRound<'_> {
     }
 
     fn pool<'c>(&'c self, store: &'c dyn Store, load: &TestLoad) -> WorkerPool<'c, HostClock> {
+        let workers = load.test.threads as usize;
         WorkerPool {
-            clock: &self.bench.clock,
-            store,
-            keys: &self.bench.corpus.keys,
-            contents: &self.bench.corpus.contents,
-            workers: load.test.threads as usize,
-            missing_key: None,
-            uploads: None,
-            one_transaction: false,
-            apart: None,
-            start_barrier: None,
             dir: &self.site.path,
-            stop: self.stop,
+            ..WorkerPool::new(&self.bench.clock, store, &self.bench.corpus, workers, self.stop)
         }
     }
 

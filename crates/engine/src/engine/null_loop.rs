@@ -83,20 +83,7 @@ impl NullLoop {
             ..Job::once(vec![self.gets(Order::Uniform)])
         };
         let stop = AtomicBool::new(false);
-        let pool = WorkerPool {
-            clock,
-            store: self.store.as_ref(),
-            keys: &self.corpus.keys,
-            contents: &self.corpus.contents,
-            workers: 1,
-            missing_key: None,
-            uploads: None,
-            one_transaction: false,
-            apart: None,
-            start_barrier: None,
-            dir: Path::new(""),
-            stop: &stop,
-        };
+        let pool = WorkerPool::new(clock, self.store.as_ref(), &self.corpus, 1, &stop);
         let mut meters = [Meter::new(None, IdleActivity::default())];
         Ok(pool.run(&[job], &mut meters)?.remove(0))
     }

@@ -66,20 +66,10 @@ impl<'a> CandidateRun<'a> {
         store: &'s dyn Store,
         workers: usize,
     ) -> WorkerPool<'s, HostClock> {
-        let corpus = self.subject.corpus;
         WorkerPool {
-            clock: &self.run.clock,
-            store,
-            keys: &corpus.keys,
-            contents: &corpus.contents,
-            workers,
-            missing_key: None,
-            uploads: None,
-            one_transaction: false,
             apart: self.run.apart.as_ref(),
-            start_barrier: None,
             dir: self.place(),
-            stop: self.run.stop,
+            ..WorkerPool::new(&self.run.clock, store, self.subject.corpus, workers, self.run.stop)
         }
     }
 

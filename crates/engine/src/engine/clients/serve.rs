@@ -156,18 +156,10 @@ impl<C: Clock> ServingClient<'_, C> {
         start_barrier: &'c FollowerStartBarrier<'_, C>,
     ) -> WorkerPool<'c, C> {
         WorkerPool {
-            clock: self.clock,
-            store,
-            keys: &corpus.keys,
-            contents: &corpus.contents,
-            workers: task.workers,
-            missing_key: None,
-            uploads: None,
             one_transaction: task.one_transaction,
-            apart: None,
             start_barrier: Some(start_barrier),
             dir: &task.opening.dir,
-            stop: self.stop,
+            ..WorkerPool::new(self.clock, store, corpus, task.workers, self.stop)
         }
     }
 

@@ -169,20 +169,7 @@ fn done_with(
     };
     let store = (stores::NULL.open)(&setup).unwrap();
     let stop = AtomicBool::new(false);
-    let pool = WorkerPool {
-        clock,
-        store: store.as_ref(),
-        keys: &corpus.keys,
-        contents: &corpus.contents,
-        workers: 2,
-        missing_key: None,
-        uploads: None,
-        one_transaction: false,
-        apart: None,
-        start_barrier: None,
-        dir: Path::new(""),
-        stop: &stop,
-    };
+    let pool = WorkerPool::new(clock, store.as_ref(), corpus, 2, &stop);
     let shared =
         SharedStore { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
     clients.run(pool, &shared, job, &mut [Meter::new(None, IdleActivity::default())])

@@ -13,6 +13,7 @@ use super::consumer::Consumer;
 use super::pace::{ProcessShare, Schedule};
 use super::tally::Tally;
 use super::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, WorkerUploads, bands, work};
+use crate::corpus::{Contents, Corpus};
 use crate::host::processors::ProcessorSplit;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, ReadSink, SyncRule};
@@ -116,7 +117,7 @@ pub struct WorkerPool<'a, C: Clock> {
     /// Keys by id of the blob.
     pub keys: &'a Keys,
     /// Contents of the blobs.
-    pub contents: &'a crate::corpus::Contents,
+    pub contents: &'a Contents,
     /// Number of threads.
     pub workers: usize,
     /// A key that no blob has. Each session asks for it before the clock starts.
@@ -135,7 +136,31 @@ pub struct WorkerPool<'a, C: Clock> {
     pub stop: &'a AtomicBool,
 }
 
-impl<C: Clock> WorkerPool<'_, C> {
+impl<'a, C: Clock> WorkerPool<'a, C> {
+    /// Returns this many workers on the blobs of a corpus, without anything that only some phases have.
+    pub fn new(
+        clock: &'a C,
+        store: &'a dyn Store,
+        corpus: &'a Corpus,
+        workers: usize,
+        stop: &'a AtomicBool,
+    ) -> WorkerPool<'a, C> {
+        WorkerPool {
+            clock,
+            store,
+            keys: &corpus.keys,
+            contents: &corpus.contents,
+            workers,
+            missing_key: None,
+            uploads: None,
+            one_transaction: false,
+            apart: None,
+            start_barrier: None,
+            dir: Path::new(""),
+            stop,
+        }
+    }
+
     /// Runs the jobs one after the other, every worker with one session for all of them, and returns the tally of each job. Each
     /// job's meter runs while its workers do.
     pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
@@ -416,7 +441,7 @@ mod tests {
     use super::super::super::resources::IdleActivity;
     use super::super::clock::HostClock;
     use super::*;
-    use crate::corpus::{Corpus, Sizes};
+    use crate::corpus::Sizes;
     use crate::plan::OpKind;
     use crate::store::{Error, Facts, Session, Sink};
 
@@ -472,20 +497,7 @@ mod tests {
         let corpus = Corpus::random("fixed", Sizes::Fixed(4), 1, 1)?;
         let clock = HostClock::best();
         let stop = AtomicBool::new(false);
-        let pool = WorkerPool {
-            clock: &clock,
-            store,
-            keys: &corpus.keys,
-            contents: &corpus.contents,
-            workers: 1,
-            missing_key: None,
-            uploads: None,
-            one_transaction,
-            apart: None,
-            start_barrier: None,
-            dir: Path::new(""),
-            stop: &stop,
-        };
+        let pool = WorkerPool { one_transaction, ..WorkerPool::new(&clock, store, &corpus, 1, &stop) };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };
         let job = Job::once(vec![vec![op; 3]]);
         Ok(pool.run(&[job], &mut [Meter::new(None, IdleActivity::default())])?.remove(0))
