@@ -1110,8 +1110,9 @@ mod tests {
 
     #[test]
     fn ageing_replaces_what_is_asked_and_keeps_the_live_bytes() {
-        let plan =
-            crate::engine::work::resolved("stores = ['files/flat']\n[corpus]\nsource = 'web-images'\nblobs = 1000");
+        let plan = crate::engine::work::resolved(
+            "stores = ['files/flat']\n[corpus]\nsource = 'web-images'\nblobs = 1000",
+        );
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         let of_a_blob_max = |way: &str| {
             let replacement: Replacement = way.parse().unwrap();
@@ -1151,8 +1152,9 @@ mod tests {
 
     #[test]
     fn a_step_of_age_catches_up_with_the_one_before_and_does_at_least_one_op() {
-        let plan =
-            crate::engine::work::resolved("stores = ['files/flat']\n[corpus]\nsource = 'fixed:1000'\nblobs = 10");
+        let plan = crate::engine::work::resolved(
+            "stores = ['files/flat']\n[corpus]\nsource = 'fixed:1000'\nblobs = 10",
+        );
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         let mut state = State::empty(&corpus);
         let ops =

@@ -11,9 +11,7 @@ fn blobs_are_replaced_by_one_way_in_one_order() {
     assert_eq!(by("turnover").unwrap(), turnover);
     let skewed = Replacement { order: Order::Zipfian(0.99), ..turnover };
     assert_eq!(by("turnover, zipfian:0.99").unwrap(), skewed);
-    for wrong in
-        ["", "rewrite", "overwrite,once", "turnover,zipfian", "zipfian:0.99", "turnover,overwrite"]
-    {
+    for wrong in ["", "rewrite", "overwrite,once", "turnover,zipfian", "zipfian:0.99", "turnover,overwrite"] {
         let error = by(wrong).unwrap_err().to_string();
         assert!(error.starts_with(&format!("--age-by: `{wrong}` is not")), "{error}");
     }
