@@ -18,8 +18,8 @@ use crate::corpus::{BLOBS_NEEDED, Corpus, as_flag};
 use crate::engine::candidate_run::Disks;
 use crate::engine::clients::Clients;
 use crate::engine::preflight::{
-    Image, check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
-    corpus_room, difference, images,
+    Image, check_batches, check_limits, check_lists, check_memory, check_places, check_replays,
+    check_servers, check_space, corpus_room, difference, images,
 };
 use crate::engine::room::announced;
 use crate::engine::run::{Start, run};
@@ -281,6 +281,8 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         few_files(&plan, sample, room_bytes).filter(|_| !flags.quiet).iter().for_each(|note| eprint(note));
     }
     flags.check_claims(&text, rounds, &plan, &corpora)?;
+    let logs = corpora.iter().filter_map(|corpus| corpus.log.as_ref()).filter(|_| !flags.quiet);
+    logs.for_each(|log| eprint(&format!("Of the log, {}", log.summary())));
     let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
     let out = OutputDirectory::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;
@@ -415,6 +417,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
     check_limits(&plan)?;
     check_lists(&plan)?;
     check_batches(&plan, corpora)?;
+    check_replays(&plan, corpora)?;
     check_space(above, &plan, corpora)?;
     for corpus in corpora {
         check_memory(&plan, corpus)?;
@@ -433,10 +436,10 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
     plan.text.dir = Some(plan.dir.clone());
-    if let Some(corpus) = &mut plan.text.corpus
-        && let Some(files) = &mut corpus.files
-    {
-        *files = std::path::absolute(&*files)?;
+    if let Some(corpus) = &mut plan.text.corpus {
+        for path in [&mut corpus.files, &mut corpus.trace].into_iter().flatten() {
+            *path = std::path::absolute(&*path)?;
+        }
     }
     Ok((plan, place, disks))
 }

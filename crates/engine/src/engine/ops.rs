@@ -302,11 +302,20 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
             uses[op.blob as usize] += own / len + u64::from(place < own % len);
         }
     }
+    hottest(&uses, state)
+}
+
+/// Returns the smallest share of blobs that received most of the ops, from the number of ops on each blob; `None` without any op.
+pub fn hottest(uses: &[u64], state: &State) -> Option<HotShare> {
     let is_there = |id: &usize| state.alive[*id] || uses[*id] > 0;
     let mut ids: Vec<usize> = (0..uses.len()).filter(is_there).collect();
     let bytes: u64 = ids.iter().map(|id| u64::from(state.len[*id])).sum();
     ids.sort_by_key(|id| Reverse(uses[*id]));
-    let wanted = uses.iter().sum::<u64>() as f64 * HOT_OPS_SHARE;
+    let all = uses.iter().sum::<u64>();
+    if all == 0 {
+        return None;
+    }
+    let wanted = all as f64 * HOT_OPS_SHARE;
     let (mut hot, mut hot_bytes, mut had) = (0, 0, 0.0);
     for id in &ids {
         if had >= wanted {

@@ -22,6 +22,7 @@ use crate::plan::{Candidate, CatalogueOf, Class, Length, Phase, Plan, Workload, 
 use crate::records::Records;
 use crate::redact;
 use crate::result::{CandidateResult, CorpusResult, Machine, MeasuringProgram};
+use crate::rules::ROUNDS_MIN;
 use crate::store::{Adapter, Common, Error, Inodes, MissingRights, Mode};
 use crate::subjects::candidates;
 use crate::units;
@@ -241,6 +242,29 @@ pub fn check_lists(plan: &Plan) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Fails if replays at the speed of a log take longer than the budget. Whether faster ones do is known after the pilot only.
+pub fn check_replays(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
+    let Some(budget) = plan.budget else { return Ok(()) };
+    let log_seconds: f64 = corpora.iter().filter_map(|corpus| Some(corpus.log.as_ref()?.seconds())).sum();
+    let visits = plan.candidates.len() as f64 * f64::from(plan.rounds.unwrap_or(ROUNDS_MIN));
+    let of = |speed: f64| log_seconds / speed * visits;
+    let all: f64 = plan.phases.iter().filter_map(Phase::speed).map(of).sum();
+    if all <= budget.as_secs_f64() {
+        return Ok(());
+    }
+    // Half of the budget is left for all else.
+    let times = (2.0 * all / budget.as_secs_f64()).ceil();
+    let fits = plan.phases.iter().filter_map(Phase::speed).fold(0.0, f64::max) * times;
+    bail!(
+        "the log takes {}, and its replays by every candidate in {} rounds {}, more than the budget ({}): replay it with --speed {fits} or \
+         --speed max, or give a larger --budget",
+        units::seconds(log_seconds),
+        plan.rounds.unwrap_or(ROUNDS_MIN),
+        units::seconds(all),
+        units::seconds(budget.as_secs_f64())
+    );
 }
 
 /// Fails if a phase has batches larger than every corpus of the run.

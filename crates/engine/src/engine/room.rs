@@ -116,7 +116,7 @@ impl UserServerStore {
         let [planned] = plan.corpora.as_slice() else { return fewer_bytes(bytes) };
         loop {
             let named = fewer_bytes(bytes)?;
-            if matches!(planned.request.source, BlobSource::Files(_)) {
+            if !matches!(planned.request.source, BlobSource::Synthetic { .. }) {
                 return Some(named);
             }
             let bytes_max = Some(units::parse_bytes(&named).ok()?);

@@ -185,6 +185,9 @@ pub struct Round {
     /// Figures of an open loop; absent in closed loops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenLoop>,
+    /// What was replayed of a log; absent in other phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<Replayed>,
     /// Rate ladders: every rung that was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rungs: Vec<Rung>,
@@ -258,6 +261,20 @@ pub struct Rung {
     /// Reason why the rung failed; absent if it passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// What a phase replayed of a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Replayed {
+    /// Requests of the log about the blobs of the corpus.
+    pub requests: u64,
+    /// Seconds from the first of them to the last, in the log.
+    pub log_seconds: f64,
+    /// Offered rate in times the rate of the log; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    /// Rate of acknowledged requests, in times the mean rate of the log.
+    pub reached: f64,
 }
 
 /// Additional figures of an open loop.

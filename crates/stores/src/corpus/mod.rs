@@ -1,4 +1,4 @@
-//! The blobs of a run: their number, sizes, contents and keys.
+//! The blobs of a run: their number, sizes, contents and keys, and the requests of a log that asks for them.
 
 mod contents;
 mod id;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -22,6 +22,7 @@ pub use real::{BLOBS_NEEDED, SkippedFiles, as_flag};
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::{Key, Keys};
+use crate::trace::{Format, Replay, Selection};
 
 /// Source of the blobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,17 @@ pub enum BlobSource {
     },
     /// Files of a user's directory.
     Files(PathBuf),
+    /// Objects of a user's log.
+    Trace {
+        /// The log.
+        path: PathBuf,
+        /// Its format; `None` to recognise it by its first lines.
+        format: Option<Format>,
+        /// Share of its objects; `None` for as many as the limits of the corpus allow.
+        share: Option<f64>,
+        /// Content of the objects, of which a log says nothing.
+        content: Content,
+    },
 }
 
 /// Specification of a corpus.
@@ -81,6 +93,8 @@ pub struct Corpus {
     pub digest: Option<String>,
     /// The bytes.
     pub contents: Arc<Contents>,
+    /// The requests of the log whose objects these are.
+    pub log: Option<Arc<Replay>>,
     seed: u64,
 }
 
@@ -116,6 +130,10 @@ impl Corpus {
             cut: self.cut.clone(),
             digest: self.digest.clone(),
             contents: Arc::clone(&self.contents),
+            log: self.log.as_ref().map(|log| match blobs == self.sizes.len() {
+                true => Arc::clone(log),
+                false => Arc::new(log.part(blobs)),
+            }),
             seed: self.seed,
         }
     }
@@ -146,7 +164,24 @@ impl Corpus {
                     grown_to: real.grown_to,
                     cut: (!cut.is_empty()).then(|| cut.join("; ")),
                     contents: Arc::new(real.contents),
+                    log: None,
                     seed: request.seed,
+                })
+            }
+            BlobSource::Trace { path, format, share, content } => {
+                let selection = Selection {
+                    share: *share,
+                    objects_max: request.blobs_max,
+                    bytes_max: request.bytes_max,
+                    object_bytes_max: BLOB_BYTES_MAX,
+                    salt: xxh3_64_with_seed(b"objects of a log", request.seed),
+                };
+                let log = Replay::read(path, *format, &selection).context("--trace")?;
+                let sizes = log.sizes().to_vec();
+                Ok(Corpus {
+                    digest: Some(log.digest()),
+                    log: Some(Arc::new(log)),
+                    ..Corpus::of_sizes(&real::visible(path), &sizes, *content, request.seed)
                 })
             }
         }
@@ -170,21 +205,27 @@ impl Corpus {
                 sizes.len()
             );
         }
-        let digest = |id: u64| xxh3_128_with_seed(&id.to_le_bytes(), request.seed);
-        let keys = (0..sizes.len() as u64).map(digest).collect();
-        Ok(Corpus {
+        Ok(Corpus { cut: distribution.cut(), ..Corpus::of_sizes(name, &sizes, content, request.seed) })
+    }
+
+    /// Makes blobs of these sizes.
+    fn of_sizes(name: &str, sizes: &[u64], content: Content, seed: u64) -> Corpus {
+        // Keys are hashes of ids, so that none tells the name of an object of a log.
+        let digest = |id: u64| xxh3_128_with_seed(&id.to_le_bytes(), seed);
+        Corpus {
             name: name.to_owned(),
-            keys,
+            keys: (0..sizes.len() as u64).map(digest).collect(),
             names: None,
             skipped: SkippedFiles::default(),
             sampled_from: None,
             grown_to: None,
-            cut: distribution.cut(),
+            cut: None,
             digest: None,
-            contents: Arc::new(Contents::synthetic(request.seed, &sizes, content)),
-            sizes: narrow(&sizes),
-            seed: request.seed,
-        })
+            contents: Arc::new(Contents::synthetic(seed, sizes, content)),
+            log: None,
+            sizes: narrow(sizes),
+            seed,
+        }
     }
 
     /// Number of blobs.

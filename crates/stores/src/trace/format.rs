@@ -162,6 +162,11 @@ impl Parser {
         Ok(Parser { columns, ..Parser::new(Format::Csv, salt) })
     }
 
+    /// Sets the salt of keys from now on.
+    pub(super) fn set_salt(&mut self, salt: u64) {
+        self.salt = salt;
+    }
+
     /// The format that it reads.
     pub fn format(&self) -> Format {
         self.format

@@ -1,4 +1,4 @@
-//! Logs of requests that other programs wrote: reading them and describing them.
+//! Logs of requests that other programs wrote: reading them, describing them, and what a run needs to replay them.
 //!
 //! Of a line only numbers and a salted hash of its key are kept. Names, addresses and queries are never stored, printed or part of
 //! an error.
@@ -7,6 +7,7 @@ mod describe;
 mod format;
 mod objects;
 mod reader;
+mod replay;
 mod zipf;
 
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod tests;
 pub use describe::{Description, Miss, Rate, describe};
 pub use format::{Format, Parser};
 pub use reader::{BadLine, Counts, Reader};
+pub use replay::{Replay, Selection, Step};
 pub use zipf::Popularity;
 
 named! {

@@ -94,13 +94,19 @@ impl Reader {
             (Some(columns), _) => Parser::with_columns(columns, salt).context("--columns")?,
             (None, Some(format)) => Parser::new(format, salt),
             (None, None) => bail!(
-                "its first lines are in no format that blobwise knows: name one with --format ({}), or the columns of a csv with \
+                "its first lines are in no format that blobwise knows: name one with --format, or --trace-format of a run ({}), or the columns of a csv with \
                  --columns time,op,key,bytes",
                 Format::ALL.map(Format::name).join(", ")
             ),
         };
         let input = Box::new(BufReader::with_capacity(1 << 16, source));
         Ok(Reader { input, parser, line: Vec::new(), counts: Counts::default(), failed })
+    }
+
+    /// Returns the reader with another salt of its keys than a random one, in order that a sample is the same each time.
+    pub(super) fn salted(mut self, salt: u64) -> Reader {
+        self.parser.set_salt(salt);
+        self
     }
 
     /// The format that is read.

@@ -205,6 +205,7 @@ impl Task {
             connect: self.connect,
             sync: self.sync.map(|(ops, bytes)| SyncRule { ops, bytes }),
             first_apart: self.first_apart,
+            log: None,
         };
         Ok((job, stock))
     }

@@ -11,6 +11,7 @@ mod purge;
 mod ramp;
 mod rejuvenate;
 mod reopen;
+mod replay;
 mod tight;
 mod uploads;
 
@@ -32,6 +33,7 @@ static TABLE: &[&dyn Work] = &[
     &ramp::RampWork,
     &purge::PurgeWork,
     &reopen::ReopenWork,
+    &replay::ReplayWork,
     &uploads::UploadWork,
     &pages::PageWork,
     &age::AgeWork,

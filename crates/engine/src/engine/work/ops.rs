@@ -17,7 +17,7 @@ use crate::plan::{
 use crate::result::{CacheProof, FixedLength, Round};
 use crate::rules::READ_SECONDS_MIN;
 use crate::rules::SHORT_OPS;
-use crate::store::Capabilities;
+use crate::store::{Capabilities, Durability};
 
 /// Factor by which an open loop is planned longer than asked: its last op is due before its end, and would make it too short.
 const OPEN_STRETCH: f64 = 1.1;
@@ -201,7 +201,7 @@ impl CandidateRun<'_> {
         let mut done = self.load(phase, load)?;
         if let Some(PhaseOutcome::Measured(round)) = &mut done {
             round.cache_proof = proof;
-            self.grow(phase, load, round)?;
+            self.grow(phase, round)?;
         }
         Ok(done)
     }
@@ -260,7 +260,7 @@ impl CandidateRun<'_> {
         }
         let ops: u64 = lists.iter().map(|list| list.len() as u64).sum();
         if load.puts_all() {
-            self.put_singly(load, left_out(&lists, &self.state))?;
+            self.change(left_out(&lists, &self.state))?;
         }
         if ops == 0 {
             let why = match batch {
@@ -347,31 +347,35 @@ impl CandidateRun<'_> {
 
     /// Notes what a phase of a growth did: how many blobs the store has, and how much disk, which is also noted of a fill before
     /// ageing. Puts deleted blobs back, so that every phase of a step finds the same blobs.
-    fn grow(&mut self, phase: &Phase, load: &Workload, round: &mut Round) -> Result<()> {
+    fn grow(&mut self, phase: &Phase, round: &mut Round) -> Result<()> {
         if phase.is_fill() && self.plan().text.age.is_some() {
             return self.note_space(round);
         }
         let Some(blobs) = phase.grown_to else { return Ok(()) };
         if !phase.fills_a_step() {
             let gone = self.state.missing(blobs).collect();
-            return self.put_singly(load, gone);
+            return self.change(gone);
         }
         (self.growth.blobs, self.warm) = (blobs, false);
         self.note_space(round)
     }
 
-    /// Puts blobs off the clock and settles the store, so that no phase pays for them: those that fill no batch, and those that a
-    /// step of a growth deleted.
-    fn put_singly(&mut self, load: &Workload, ops: Vec<PlannedOp>) -> Result<()> {
+    /// Puts or deletes blobs off the clock and settles the store, so that no phase pays for them: those that fill no batch, those that
+    /// a step of a growth deleted, and those that a log finds otherwise.
+    pub(super) fn change(&mut self, ops: Vec<PlannedOp>) -> Result<()> {
         if ops.is_empty() {
             return Ok(());
         }
         let (store, class) = self.store()?;
-        let job = Job { batch: 1, ..self.job(load, vec![ops], FixedLength::default(), class) };
+        let job = Job {
+            connect: self.connects(false),
+            sync: (class == Durability::OnSync).then_some(self.plan().sync),
+            ..Job::once(vec![ops])
+        };
         let mut meters = [self.meter()];
         let tally = self.pool(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
         if let Some(first) = tally.counters.first_error {
-            bail!("putting blobs off the clock: {first}");
+            bail!("changing blobs off the clock: {first}");
         }
         store.settle().context("settling failed")?;
         machine::sync_filesystem(&self.dir)?;

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod consumer;
+pub mod log;
 pub mod pace;
 pub mod pool;
 pub mod tally;

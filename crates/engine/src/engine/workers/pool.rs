@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Result, anyhow};
 
@@ -10,6 +10,7 @@ use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::clock::Clock;
 use super::consumer::Consumer;
+use super::log::LogOps;
 use super::pace::{ProcessShare, Schedule};
 use super::tally::Tally;
 use super::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, WorkerUploads, bands, work};
@@ -43,6 +44,8 @@ pub struct Job {
     pub sync: Option<SyncRule>,
     /// True if the first op of each session is recorded separately.
     pub first_apart: bool,
+    /// Requests of a log to do instead of `lists`, one blob per op.
+    pub log: Option<Arc<LogOps>>,
 }
 
 impl Job {
@@ -59,7 +62,13 @@ impl Job {
             connect: self.connect,
             sync: self.sync,
             first_apart: self.first_apart,
+            log: None,
         }
+    }
+
+    /// True if ops have planned instants.
+    fn is_open(&self) -> bool {
+        self.open.is_some() || self.log.as_ref().is_some_and(|log| log.is_open())
     }
 
     /// True if some of its ops write.
@@ -80,6 +89,7 @@ impl Job {
             connect: false,
             sync: None,
             first_apart: true,
+            log: None,
         }
     }
 }
@@ -289,11 +299,11 @@ impl<'a, C: Clock> WorkerPool<'a, C> {
             if meeting.called_off.load(Ordering::SeqCst) {
                 break;
             }
-            let begin = match job.open {
+            let begin = match job.is_open() {
                 // Due times are relative to the same moment for all workers.
-                Some(_) => meeting.begin.load(Ordering::SeqCst),
+                true => meeting.begin.load(Ordering::SeqCst),
                 // Excludes the wake-up, which is no part of an op but would dominate a pass of few ops.
-                None => self.clock.now(),
+                false => self.clock.now(),
             };
             if let (Ok((sessions, all)), Ok(())) = (&mut opened, &outcome)
                 && let Some(Ready { shared, source, tally, consumer }) = all.next()
@@ -346,16 +356,18 @@ impl<'a, C: Clock> WorkerPool<'a, C> {
             dir: self.dir,
             stop: self.stop,
         };
-        let source = match schedule {
-            Some(schedule) => OpSource::Planned { list: &job.lists[0], schedule },
-            None => OpSource::Own {
+        let source = match (&job.log, schedule) {
+            (Some(ops), _) => OpSource::Log { ops, worker: (worker, self.workers) },
+            (None, Some(schedule)) => OpSource::Planned { list: &job.lists[0], schedule },
+            (None, None) => OpSource::Own {
                 list: &job.lists[worker],
                 passes: job.passes,
                 nanoseconds: job.nanoseconds,
                 enough_ns: job.enough_ns,
             },
         };
-        let mut tally = Tally::new(bands(&job.lists, job.batch), job.open.is_some());
+        let bands = job.log.as_ref().map_or_else(|| bands(&job.lists, job.batch), |log| log.bands());
+        let mut tally = Tally::new(bands, job.is_open());
         tally.first_apart = job.first_apart;
         Ok(Ready { shared, source, tally, consumer: Consumer::new(job.use_bytes)? })
     }

@@ -123,6 +123,14 @@ impl Tally {
         }
     }
 
+    /// Records how many nanoseconds after an op was due the worker that waited for it woke up.
+    #[inline]
+    pub fn woke(&mut self, late_ns: u64) {
+        if let Some(late) = &mut self.wake_late {
+            late.saturating_record(late_ns.max(1));
+        }
+    }
+
     /// Records a step of an op. Steps of a first op that is recorded separately are dropped.
     pub fn step(&mut self, name: &'static str, ns: u64) {
         if self.first_apart && self.first_ops_ns.is_empty() {

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use super::super::ops::{PlannedOp, State};
 use super::clock::Clock;
 use super::consumer::Consumer;
+use super::log::{LogOps, kind_name};
 use super::pace::Schedule;
 use super::tally::{Tally, Times};
 use super::uploads::StepTimer;
@@ -111,6 +112,20 @@ pub enum OpSource<'a> {
         /// The planned instants.
         schedule: &'a Mutex<Schedule>,
     },
+    /// The requests of a log.
+    Log {
+        /// The requests, for all workers.
+        ops: &'a LogOps,
+        /// Index of the worker and number of workers.
+        worker: (usize, usize),
+    },
+}
+
+impl OpSource<'_> {
+    /// True if the times of each kind of op are recorded by themselves.
+    fn is_by_kind(&self) -> bool {
+        matches!(self, OpSource::Log { ops, .. } if ops.is_mixed())
+    }
 }
 
 /// Duration that is enough for an average, however few ops there were, in nanoseconds.
@@ -158,6 +173,8 @@ struct Cursor<'a> {
     /// End of the current pass in the list.
     pass_end: usize,
     begin: u64,
+    /// An op that is in no list.
+    made: [PlannedOp; 1],
 }
 
 /// Returns the end of the pass that begins at `begin` in the list.
@@ -169,13 +186,14 @@ impl<'a> Cursor<'a> {
     fn new(source: &'a OpSource<'a>, keys: &'a Keys, batch: usize, begin: u64) -> Cursor<'a> {
         let pass_end = match source {
             OpSource::Own { list, passes, .. } => pass_end(list, *passes, 0),
-            OpSource::Planned { .. } => 0,
+            OpSource::Planned { .. } | OpSource::Log { .. } => 0,
         };
-        Cursor { source, keys, batch, at: 0, pass_end, begin }
+        let made = [PlannedOp { blob: 0, kind: OpKind::Get, len: 0, generation: 0, offset: 0 }];
+        Cursor { source, keys, batch, at: 0, pass_end, begin, made }
     }
 
     #[inline]
-    fn next(&mut self, now: u64, tally: &mut Tally) -> Option<NextOps<'a>> {
+    fn next(&mut self, now: u64, tally: &mut Tally) -> Option<NextOps<'_>> {
         match self.source {
             OpSource::Own { list, passes, nanoseconds, enough_ns } => {
                 if self.at >= self.pass_end {
@@ -209,6 +227,11 @@ impl<'a> Cursor<'a> {
                     due: Some(self.begin + due),
                 })
             }
+            OpSource::Log { ops, worker } => {
+                let place = ops.take(&mut self.at, *worker)?;
+                self.made = [ops.op(place)];
+                Some(NextOps { ops: &self.made, due: ops.due(place).map(|due| self.begin + due) })
+            }
         }
     }
 }
@@ -226,7 +249,7 @@ pub fn work<'s, C: Clock>(
     let cpu_before = crate::host::machine::thread_cpu_ns();
     let mut writer = Writer::new(shared);
     let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
-    let staged = shared.store.is_staged();
+    let (staged, by_kind) = (shared.store.is_staged(), source.is_by_kind());
     let mut now = begin;
     let mut timed_out_ns = 0;
     (tally.begin, tally.end) = (begin, begin);
@@ -242,11 +265,8 @@ pub fn work<'s, C: Clock>(
         let ready = if staged { prepare(shared, sessions, &mut tally) } else { Ok(()) };
         let misses = tally.counters.cache_misses;
         let start = shared.clock.now();
-        if next.due.is_some()
-            && now <= due
-            && let Some(late) = &mut tally.wake_late
-        {
-            late.saturating_record(u64::max(start.saturating_sub(due), 1));
+        if next.due.is_some() && now <= due {
+            tally.woke(start.saturating_sub(due));
         }
         let connected = ready.and_then(|()| connect(shared, sessions, start, &mut tally));
         let mut outcome =
@@ -263,6 +283,9 @@ pub fn work<'s, C: Clock>(
         match outcome {
             Ok(bytes) => {
                 tally.bytes += bytes;
+                if by_kind {
+                    tally.step(kind_name(next.ops[0].kind), end - start);
+                }
                 record(shared, next.ops, bytes, misses, Times { due, start, end }, &mut tally);
                 if writer.must_sync(next.ops, bytes) {
                     now = writer.sync(sessions, now, &mut tally);

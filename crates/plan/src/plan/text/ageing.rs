@@ -96,6 +96,7 @@ pub(super) fn check(text: &PlanText) -> Result<()> {
         ("--memory-sweep", text.memory_sweep.is_some()),
         ("--limit", text.limit.is_some()),
         ("--rate", text.rate.is_some()),
+        ("--trace", text.has_log()),
         ("corpora", !text.corpora.is_empty()),
     ];
     check_excluded("--age", &others)

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::values::{memory_shares, text_path};
+use super::values::{check_excluded, memory_shares, text_path};
 use super::{PlanText, growth};
 use crate::corpus::CorpusId;
 use crate::corpus::{
@@ -16,7 +16,8 @@ use crate::corpus::{
 };
 use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
-use crate::units::parse_bytes;
+use crate::trace::Format;
+use crate::units::{parse_bytes, parse_share};
 
 optional_keys! {
     /// The corpus of a plan, or what flags say of it.
@@ -32,6 +33,23 @@ optional_keys! {
         /// 512 MB.
         #[arg(long, value_name = "DIR", value_parser = text_path())]
         pub files: Option<PathBuf>,
+        /// Measure the objects of this access log, and replay its requests.
+        ///
+        /// Plain or gzip. Adds the phase `replay`. Objects have the size of their largest whole response; objects that the log
+        /// puts first are put by the replay. Nothing of a name in the log is kept. Default size: as with `files`.
+        #[arg(long, value_name = "FILE", value_parser = text_path())]
+        pub trace: Option<PathBuf>,
+        /// Read the log in this format [default: by its first lines]
+        ///
+        /// `blobwise trace --help` lists them.
+        #[arg(long, value_name = "FORMAT")]
+        pub trace_format: Option<String>,
+        /// Take this share of the log's objects [default: auto]
+        ///
+        /// Whole objects with all of their requests, such as `1%`; the rate shrinks as well. `auto`: as many as the size of
+        /// the corpus and the budget allow.
+        #[arg(long, value_name = "SHARE|auto")]
+        pub sample: Option<String>,
         /// Make blobs of these sizes: a preset, or such as `fixed:4kB`.
         ///
         /// The forms are `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA`, `gamma:MEAN,SHAPE`,
@@ -57,19 +75,39 @@ impl CorpusText {
     /// Returns this corpus changed by flags; `None` if neither specifies anything. Files and sizes replace each other, and so do
     /// the limits of a plan and those of flags.
     pub fn changed_by(self, flags: &CorpusText) -> Option<CorpusText> {
-        let has_source = flags.files.is_some() || flags.source.is_some();
-        let has_size = flags.blobs.is_some() || flags.bytes.is_some();
+        let has_source = flags.is_real() || flags.source.is_some();
+        let has_size = flags.blobs.is_some() || flags.bytes.is_some() || flags.sample.is_some();
         let (of_source, of_size) =
             (if has_source { flags } else { &self }, if has_size { flags } else { &self });
         let corpus = CorpusText {
             files: of_source.files.clone(),
+            trace: of_source.trace.clone(),
+            trace_format: flags.trace_format.clone().or(self.trace_format.clone()),
             source: of_source.source.clone(),
+            sample: of_size.sample.clone(),
             blobs: of_size.blobs,
             bytes: of_size.bytes.clone(),
             content: flags.content.clone().or(self.content.clone()),
             name: self.name.clone(),
         };
         (corpus != CorpusText::default()).then_some(corpus)
+    }
+
+    /// True if the sizes of its blobs are those of the user's own files or objects.
+    pub(super) fn is_real(&self) -> bool {
+        self.files.is_some() || self.trace.is_some()
+    }
+
+    /// Share of a log's objects, from 0 to 1; `None` if other limits decide.
+    pub(super) fn share(&self) -> Result<Option<f64>> {
+        let Some(text) = self.sample.as_deref().filter(|text| *text != "auto") else { return Ok(None) };
+        let share = parse_share(text).context("--sample")?;
+        ensure!(share > 0.0 && share <= 1.0, "--sample: `{text}` is not above 0 and at most 100%");
+        ensure!(
+            self.blobs.is_none() && self.bytes.is_none(),
+            "--sample: cannot be used with --blobs or --corpus-bytes; leave out one of them"
+        );
+        Ok(Some(share))
     }
 }
 
@@ -121,8 +159,8 @@ impl DefaultSize {
     fn kept_share(self, corpus: &CorpusText, bytes_max: Option<u64>) -> f64 {
         let given = (corpus.blobs, bytes_max);
         let is_default = match given {
-            (None, None) => true,
-            (None, Some(bytes)) => corpus.files.is_some() && self.is_one(bytes),
+            (None, None) => !matches!(corpus.share(), Ok(Some(_))),
+            (None, Some(bytes)) => corpus.is_real() && self.is_one(bytes),
             (Some(blobs), Some(bytes)) => self.is_one(bytes) && blobs == bytes / STEP_BYTES * STEP_BLOBS,
             (Some(_), None) => false,
         };
@@ -238,13 +276,13 @@ impl PlanText {
 
 /// Sets the default size that exceeds a processor's cache, unless the corpus has a size or the default is large enough.
 pub(super) fn exceed_processor_cache(corpus: &mut CorpusText, cache_bytes: u64) {
-    if corpus.blobs.is_some() || corpus.bytes.is_some() {
+    if corpus.blobs.is_some() || corpus.bytes.is_some() || corpus.sample.is_some() {
         return;
     }
     let needed = (PROCESSOR_CACHE_TIMES * cache_bytes as f64) as u64;
     let steps = needed.div_ceil(STEP_BYTES_LEAST).min(DEFAULT_BYTES_MAX / STEP_BYTES);
     if steps * STEP_BYTES > DEFAULT_BYTES {
-        corpus.blobs = corpus.files.is_none().then_some(steps * STEP_BLOBS);
+        corpus.blobs = (!corpus.is_real()).then_some(steps * STEP_BLOBS);
         corpus.bytes = Some((steps * STEP_BYTES).to_string());
     }
 }
@@ -264,13 +302,13 @@ pub fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>
         if !text.corpora.is_empty() {
             bail!("this plan has corpora of its own, which `--sweep` cannot vary");
         }
-        if corpus.files.is_some() || corpus.source.is_some() {
+        if corpus.is_real() || corpus.source.is_some() {
             bail!("--sweep: draws its own sizes; leave out --files and --corpus");
         }
         return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
     }
     if let Some(grow) = &text.grow {
-        let default_sizes = corpus.files.is_none().then(|| text.default_sizes().to_owned());
+        let default_sizes = (!corpus.is_real()).then(|| text.default_sizes().to_owned());
         let source = corpus.source.clone().or(default_sizes);
         let corpus = CorpusText { blobs: growth::steps(grow)?.last().copied(), source, ..corpus };
         return Ok(vec![one(&corpus, None, default, scale, seed)?]);
@@ -297,7 +335,7 @@ fn several(text: &PlanText, default: DefaultSize, scale: f64, seed: u64) -> Resu
         let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
         let mut planned = one(corpus, bytes_max, default, scale, own_seed)?;
         let BlobSource::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
-            bail!("the corpus `{name}` is a directory, which one of several cannot be");
+            bail!("the corpus `{name}` is a directory or a log, which one of several cannot be");
         };
         source.clone_from(&name);
         planned.corpus_id = CorpusId::with_median(sizes.middle());
@@ -318,10 +356,11 @@ fn one(
     scale: f64,
     seed: u64,
 ) -> Result<CorpusPlan> {
-    let source = source_of(corpus)?;
+    let source = source_of(corpus, scale)?;
     let kept_share = default.kept_share(corpus, bytes_max);
-    let real = matches!(source, BlobSource::Files(_));
+    let real = corpus.is_real();
     let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
+        (None, None) if corpus.share()?.is_some() => (None, None),
         (None, None) if real => (None, Some(default.bytes)),
         (None, None) => (Some(default.blobs), Some(default.bytes)),
         given => given,
@@ -329,7 +368,7 @@ fn one(
     let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
     let least = match &source {
         BlobSource::Synthetic { sizes, .. } => scaled_blobs_min(sizes.middle()),
-        BlobSource::Files(_) => SCALED_BLOBS_MIN,
+        BlobSource::Files(_) | BlobSource::Trace { .. } => SCALED_BLOBS_MIN,
     };
     let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));
     let blobs_max = scaled(blobs_max).map(kept);
@@ -346,7 +385,26 @@ fn one(
     Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share, default_share })
 }
 
-fn source_of(corpus: &CorpusText) -> Result<BlobSource> {
+fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
+    let content = || corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse);
+    if let Some(path) = &corpus.trace {
+        check_excluded(
+            "--trace",
+            &[("--files", corpus.files.is_some()), ("--corpus", corpus.source.is_some())],
+        )?;
+        ensure!(
+            path.as_os_str() != "-",
+            "--trace: `-`: a run that is continued reads its log again, so that it must be a file"
+        );
+        let format =
+            corpus.trace_format.as_deref().map(Format::parse).transpose().context("--trace-format")?;
+        let share = corpus.share()?.map(|share| (share * scale).min(1.0));
+        return Ok(BlobSource::Trace { path: path.clone(), format, share, content: content()? });
+    }
+    let is_given = [("--sample", corpus.sample.is_some()), ("--trace-format", corpus.trace_format.is_some())];
+    if let Some((flag, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
+        bail!("{flag}: is of a log, and there is none: add --trace FILE");
+    }
     if let Some(files) = &corpus.files {
         if corpus.source.is_some() {
             bail!("--files: cannot be used with --corpus; leave out one of them");
@@ -358,8 +416,7 @@ fn source_of(corpus: &CorpusText) -> Result<BlobSource> {
     }
     let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
     let sizes = Sizes::parse(&name)?;
-    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
-    Ok(BlobSource::Synthetic { name, sizes, content })
+    Ok(BlobSource::Synthetic { name, sizes, content: content()? })
 }
 
 /// Number of blobs that a scaled-down corpus keeps, given its median blob size in bytes.

@@ -84,6 +84,7 @@ pub(super) fn checked(text: &PlanText) -> Result<Option<u64>> {
         ("--scale", text.scale.is_some_and(|scale| scale != 1.0)),
         ("--batch", text.batch.is_some_and(|batch| batch > 1)),
         ("--files", corpus.files.is_some()),
+        ("--trace", text.has_log()),
         ("--blobs", corpus.blobs.is_some()),
         ("--corpus-bytes", corpus.bytes.is_some()),
         ("corpora", !text.corpora.is_empty()),

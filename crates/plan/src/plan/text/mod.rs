@@ -48,7 +48,7 @@ pub use self::design::{
 pub use self::need::Need;
 pub use self::phases::{
     ALL_PHASES, Action, CacheState, Class, CustomAction, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Length, OPS,
-    OpKind, Order, Phase, PhaseText, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload,
+    OpKind, Order, Phase, PhaseText, REPLAY, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload,
     part_of, standard, whole_of,
 };
 pub use self::published::{
@@ -185,6 +185,12 @@ optional_keys! {
         /// `poisson` is random, as visitors arrive; `constant` is evenly spaced.
         #[arg(long, hide_possible_values = true, help_heading = "Work")]
         pub arrivals: Option<Arrivals>,
+        /// Replay the log at this speed: `1`, `10` or `max` [default: max]
+        ///
+        /// A factor is an open loop at so many times the log's own rate: response times count from when a request was due. `max`
+        /// sends the next request when the last one is done.
+        #[arg(long, value_name = "FACTOR|max", help_heading = "Work")]
+        pub speed: Option<String>,
         /// Find the highest rate of reads within this limit, such as `p99=50ms`.
         ///
         /// Adds the phase `ramp`. The percentile is one of p50, p90, p99 and p99.9.
@@ -507,7 +513,12 @@ impl PlanText {
     pub fn names_no_phases(&self) -> bool {
         let names_none = self.phases.is_none() && self.phase.is_empty();
         let names_some = self.sweep.is_some() || self.memory_sweep.is_some() || self.has_steps();
-        names_none && !names_some && self.memory.is_none()
+        names_none && !names_some && self.memory.is_none() && !self.has_log()
+    }
+
+    /// True if the blobs are the objects of a log.
+    fn has_log(&self) -> bool {
+        self.corpus.as_ref().is_some_and(|corpus| corpus.trace.is_some())
     }
 
     /// True if the plan defines a phase itself, so that it is no standard one: whole, or in parts or steps.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::values::{MemorySize, at_most, positive_rate};
+use super::values::{MemorySize, at_most, parse_speed, positive_rate};
 use super::{BATCH_MAX, WORKERS_MAX};
 use crate::suggest::unknown;
 use crate::units::parse_bytes;
@@ -177,6 +177,8 @@ pub struct Phase {
 
 /// Kind of work of phases that a plan describes itself: ops one after the other.
 pub const OPS: &str = "ops";
+/// Kind of work of phases that replay a log.
+pub const REPLAY: &str = "replay";
 /// Id of the phase that fills the stores. Every workload begins with it, unless another phase prepares what it needs.
 const FILL: &str = "fill";
 
@@ -340,6 +342,32 @@ impl Phase {
             memory: None,
             grown_to: None,
             aged_to: None,
+        }
+    }
+
+    /// Returns a measured phase that replays the log of the corpus, in the durability class asked for: so many times as fast as the
+    /// log, or as fast as the store can if `speed` is infinite.
+    pub fn replay(id: &str, speed: f64) -> Phase {
+        let action =
+            CustomAction { writes: true, by_all: true, amount: speed, ..CustomAction::new("replays") };
+        Phase { class: Class::Asked, cache: CacheState::Warm, ..Phase::custom(REPLAY, id, action) }
+    }
+
+    /// True if the phase replays a log.
+    pub(super) fn replays(&self) -> bool {
+        self.kind == REPLAY
+    }
+
+    /// Speed of a replay, in times the rate of the log; `None` for one as fast as the store can.
+    pub fn speed(&self) -> Option<f64> {
+        self.custom_action().map(|action| action.amount).filter(|speed| self.replays() && speed.is_finite())
+    }
+
+    /// Sets the speed of a replay, if one is given.
+    pub(super) fn at_speed(self, speed: Option<f64>) -> Phase {
+        match speed.filter(|_| self.replays()) {
+            Some(speed) => Phase { about: self.about, ..Phase::replay(&self.id, speed) },
+            None => self,
         }
     }
 
@@ -513,8 +541,14 @@ pub fn standard(known: &[StandardPhase], id: &str, range_bytes: u64) -> Result<V
 pub struct PhaseText {
     /// Id of the phase.
     pub id: String,
-    /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights.
+    /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights. Required, except with
+    /// `replay`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ops: BTreeMap<OpKind, f64>,
+    /// Replay the log that `trace` of the corpus names, at this speed: `1`, `10` or `max`. Of the other keys only `memory`,
+    /// `stores` and `corpora` go with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<String>,
     /// Order of keys: `once` (each key once in random order; default, except for phases that only put: see `fill_order`),
     /// `sequential` (by id), `written` (in the order of writing), or for phases that read `same` (always one blob), `uniform` or
     /// `zipfian:THETA`.
@@ -643,7 +677,34 @@ impl PhaseText {
         Ok(())
     }
 
+    /// Parses a phase that replays a log.
+    fn parse_replay(&self, speed: &str) -> Result<Phase> {
+        let own = PhaseText {
+            id: self.id.clone(),
+            replay: self.replay.clone(),
+            memory: self.memory.clone(),
+            stores: self.stores.clone(),
+            corpora: self.corpora.clone(),
+            ..PhaseText::default()
+        };
+        if *self != own || self.id == FILL {
+            bail!(
+                "`replay` takes everything but `memory`, `stores` and `corpora` from the log; leave out the other keys"
+            );
+        }
+        let memory = self.memory_limit()?;
+        Ok(Phase { memory, ..Phase::replay(&self.id, parse_speed("replay", speed)?) })
+    }
+
+    /// Memory limit of a candidate.
+    fn memory_limit(&self) -> Result<Option<MemorySize>> {
+        self.memory.as_deref().map(|memory| MemorySize::parse_limit("memory =", memory)).transpose()
+    }
+
     fn parse_inner(&self) -> Result<Phase> {
+        if let Some(speed) = &self.replay {
+            return self.parse_replay(speed);
+        }
         let mix = self.mix()?;
         let only_reads = mix.iter().all(|(kind, _)| kind.reads());
         let length = self.length(only_reads)?;
@@ -685,8 +746,7 @@ impl PhaseText {
             transaction: self.transaction,
         };
         let part = if self.id == FILL { Role::Fill } else { Role::Measured };
-        let memory =
-            self.memory.as_deref().map(|memory| MemorySize::parse_limit("memory =", memory)).transpose()?;
+        let memory = self.memory_limit()?;
         if memory.is_some() && part == Role::Fill {
             bail!("has no `memory`: what is put is put before there is a limit");
         }

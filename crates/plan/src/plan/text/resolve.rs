@@ -13,7 +13,7 @@ use super::growth::{self, GROWTH_PHASES};
 use super::phases::repeated_of;
 use super::selector::Selector;
 use super::values::{
-    MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares,
+    MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares, parse_speed,
     positive_rate,
 };
 use super::*;
@@ -402,6 +402,7 @@ impl Resolver<'_> {
             None => default.iter().map(|name| (*name).to_owned()).collect(),
         };
         let range_bytes = bytes_or("range_bytes", &self.text.range_bytes, 4096)?;
+        let speed = self.text.speed.as_deref().map(|speed| parse_speed("--speed", speed)).transpose()?;
         let names_its_order =
             |phase: &Phase| own.get(whole_of(&phase.id)).is_some_and(|text| text.order.is_some());
         let mut phases: Vec<Phase> = Vec::new();
@@ -412,7 +413,9 @@ impl Resolver<'_> {
                         phases.push(part.parse()?);
                     }
                 }
-                None => phases.extend(self.standard(name, range_bytes)?),
+                None => {
+                    phases.extend(self.standard(name, range_bytes)?.into_iter().map(|of| of.at_speed(speed)))
+                }
             }
         }
         // A response-time limit adds a rate ladder, placed before the first phase that writes.
@@ -445,11 +448,24 @@ impl Resolver<'_> {
             phases = ageing::phases(age, &phases, &overwrites)?;
         }
         link_repeats(&mut phases)?;
+        self.check_replays(&phases)?;
         let mut seen = std::collections::BTreeSet::new();
         if let Some(twice) = phases.iter().find(|phase| !seen.insert(phase.id.clone())) {
             bail!("the phase `{}` is named twice", twice.id);
         }
         Ok(phases)
+    }
+
+    /// Rejects replays without a log, and a speed without a replay.
+    fn check_replays(&self, phases: &[Phase]) -> Result<()> {
+        let replay = phases.iter().find(|phase| phase.replays());
+        if let Some(replay) = replay.filter(|_| !self.text.has_log()) {
+            bail!("the phase `{}` replays a log, and there is none: add --trace FILE", replay.id);
+        }
+        if self.text.speed.is_some() && replay.is_none() {
+            bail!("--speed: is that of a replay, and this run has none: add --trace FILE, or leave it out");
+        }
+        Ok(())
     }
 
     /// Builds the read phases of a memory sweep, one for each share of the corpus.
@@ -488,6 +504,8 @@ impl Resolver<'_> {
             AGEING_PHASES
         } else if self.text.sweep.is_some() {
             SWEEP_PHASES
+        } else if self.text.has_log() {
+            LOG_PHASES
         } else {
             DEFAULT_PHASES
         }
@@ -593,12 +611,13 @@ impl Resolver<'_> {
         text.precision.get_or_insert_with(|| PRECISION.to_owned());
         if text.sweep.is_none() && text.corpora.is_empty() {
             let mut corpus = text.corpus.clone().unwrap_or_default();
-            if corpus.files.is_none() && corpus.source.is_none() {
+            if !corpus.is_real() && corpus.source.is_none() {
                 corpus.source = Some(text.default_sizes().to_owned());
             }
-            if corpus.blobs.is_none() && corpus.bytes.is_none() && text.grow.is_none() {
+            let has_size = corpus.blobs.is_some() || corpus.bytes.is_some() || corpus.share()?.is_some();
+            if !has_size && text.grow.is_none() {
                 let size = text.default_size()?;
-                corpus.blobs = corpus.files.is_none().then_some(size.blobs);
+                corpus.blobs = (!corpus.is_real()).then_some(size.blobs);
                 corpus.bytes = Some(size.bytes.to_string());
             }
             text.corpus = Some(corpus);
@@ -651,6 +670,9 @@ pub fn durability_class(name: &str) -> Result<Durability> {
 
 /// Default phases of a memory sweep, besides its own.
 const FILL_ONLY: &[&str] = &["fill"];
+
+/// Default phases of a run with a log.
+const LOG_PHASES: &[&str] = &["fill", REPLAY];
 
 /// Default phases of a sweep.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];

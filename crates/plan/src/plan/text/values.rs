@@ -189,6 +189,15 @@ pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
+/// Parses the speed of a replay: `1` for the times of the log, `10` for ten times as fast, or `max`, which is infinite.
+pub(super) fn parse_speed(flag: &str, text: &str) -> Result<f64> {
+    match text.parse::<f64>() {
+        _ if text == "max" => Ok(f64::INFINITY),
+        Ok(speed) if (0.001..=1e6).contains(&speed) => Ok(speed),
+        _ => bail!("{flag}: `{text}` is neither `max` nor a factor from 0.001 to 1000000, such as 1 or 10"),
+    }
+}
+
 /// Fails if a flag is given with one of `others`, which have the names of flags or keys and whether they are given.
 pub(super) fn check_excluded(flag: &str, others: &[(&str, bool)]) -> Result<()> {
     match others.iter().find(|(_, is_given)| *is_given) {

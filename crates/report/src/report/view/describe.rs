@@ -4,7 +4,7 @@ use super::standing::CellRank;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{Transaction, whole_of};
-use crate::result::{Cache, Cell, Durability, Reason, ReferenceRole, RunResult, Verdict};
+use crate::result::{Cache, Cell, Durability, Reason, ReferenceRole, Round, RunResult, Verdict};
 use crate::units;
 
 /// Phases that only serve a check and would lengthen the tables; the HTML report has them.
@@ -112,7 +112,9 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
     }
-    if cells.iter().any(|cell| cell.is_ladder()) {
+    if let Some(replayed) = replayed(cells) {
+        parts.push(replayed);
+    } else if cells.iter().any(|cell| cell.is_ladder()) {
         let limit = result.plan.limit.as_deref().unwrap_or_default();
         parts.push(format!("the highest rate at which response times keep to {limit}"));
     } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {
@@ -123,6 +125,29 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
         parts.push("service time (no queueing)".to_owned());
     }
     parts.join(", ")
+}
+
+/// Describes the speed of a replay, and how many times the mean rate of the log each candidate reaches that does not simply keep up;
+/// `None` for other phases.
+fn replayed(cells: &[&Cell]) -> Option<String> {
+    let speed = cells.iter().flat_map(|cell| &cell.rounds).find_map(|round| round.replayed.as_ref())?.speed;
+    let reached = cells.iter().filter(|cell| !ranking::is_baseline(cell)).filter_map(|cell| {
+        let keeps_up = |round: &&Round| round.open.as_ref().is_some_and(|open| open.sustained);
+        let behind = cell.rounds.iter().filter(|round| !keeps_up(round));
+        let mut times: Vec<f64> = behind.filter_map(|round| Some(round.replayed.as_ref()?.reached)).collect();
+        times.sort_by(f64::total_cmp);
+        Some(format!("`{}` {}", cell.store, units::count(*times.get(times.len() / 2)?)))
+    });
+    let reached = units::listed(&reached.collect::<Vec<String>>(), "and");
+    Some(match speed {
+        None => format!("the log as fast as the store can, at so many times its mean rate: {reached}"),
+        Some(speed) if reached.is_empty() => format!("{speed} times the rate of the log, and all keep up"),
+        Some(speed) => {
+            format!(
+                "{speed} times the rate of the log; not all keep up, and come to so many times its mean rate: {reached}"
+            )
+        }
+    })
 }
 
 /// Describes store sharing, if clients do not share all stores.

@@ -1,0 +1,144 @@
+//! The requests of a user's log: at its own times, so many times as fast, or as fast as the store can.
+//!
+//! Before the first request the store is brought to where the log begins: blobs that it reads first are there, those that it puts
+//! first are not. All rounds and candidates do the same requests in the same order.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::super::candidate_run::phases::open_loop;
+use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
+use super::super::ops::{PlannedOp, hottest, ideal_lru};
+use super::super::workers::log::LogOps;
+use super::super::workers::pool::Job;
+use super::super::workers::tally::Tally;
+use super::{Forecast, Work};
+use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
+use crate::result::{Replayed, Round};
+use crate::store::Durability;
+use crate::trace::{Op, Replay};
+
+const STANDARD: &[StandardPhase] = &[StandardPhase {
+    id: REPLAY,
+    about: "replays the requests of `--trace`, as fast as the store can, or at `--speed` times the rate of the log",
+    phases: |_| vec![Phase::replay(REPLAY, f64::INFINITY)],
+}];
+
+/// Number of requests before round 1, where only their time is wanted: in a closed loop, whatever the speed.
+const TRIED: usize = 2_000;
+/// Maximum number of reads for which an ideal LRU cache is simulated.
+const LRU_OPS_MAX: usize = 1 << 20;
+
+pub(super) struct ReplayWork;
+
+impl Work for ReplayWork {
+    fn name(&self) -> &'static str {
+        REPLAY
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
+        let round = forecast.round;
+        let Some(replayed) = &round.replayed else { return forecast.wall };
+        let requests = replayed.requests as f64 * forecast.growth;
+        let closed = round.seconds / round.ops.max(1) as f64 * requests;
+        let open = forecast.phase.speed().map_or(0.0, |speed| replayed.log_seconds / speed);
+        forecast.beside() + closed.max(open)
+    }
+
+    fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
+        let not_possible = |why: &str| Ok(Some(PhaseOutcome::NotPossible(why.to_owned())));
+        let Some(log) = candidate_run.subject.corpus.log.clone() else {
+            return not_possible("there is no log of these blobs");
+        };
+        if log.steps().is_empty() {
+            return not_possible("no request of the log is of these blobs");
+        }
+        if log.has(Op::Range) && !candidate_run.caps().range {
+            return not_possible("no range reads, and the log has some");
+        }
+        candidate_run.replay(phase, &log)
+    }
+}
+
+impl CandidateRun<'_> {
+    fn replay(&mut self, phase: &Phase, log: &Arc<Replay>) -> PhaseRun {
+        self.begin_log(log)?;
+        self.warm_up()?;
+        let workers = self.plan().workers;
+        let is_tried = self.slot.round == 0;
+        let count = if is_tried { TRIED } else { usize::MAX };
+        let speed = phase.speed().filter(|_| !is_tried);
+        let writes = log.has(Op::Put) || log.has(Op::Delete);
+        let ops = Arc::new(LogOps::new(log, count, self.state.generation.clone(), speed, workers));
+        let job = Job {
+            connect: self.connects(!writes),
+            sync: (self.store()?.1 == Durability::OnSync).then_some(self.plan().sync),
+            log: Some(Arc::clone(&ops)),
+            ..Job::once(Vec::new())
+        };
+        self.begin_memory();
+        let mut meters = [self.meter()];
+        let tally = {
+            let (store, _) = self.store()?;
+            self.pool(store, workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+        };
+        if self.run.stopped() {
+            return Ok(None);
+        }
+        let mut round = self.new_round(self.plan().seed);
+        let mut uses = vec![0; self.state.alive.len()];
+        ops.all().for_each(|op| uses[op.blob as usize] += 1);
+        round.hot = hottest(&uses, &self.state);
+        ops.all().filter(|op| !op.kind.reads()).for_each(|op| self.state.apply(&op));
+        round.seconds = tally.seconds(workers);
+        let [mut meter] = meters;
+        if writes {
+            self.warm = false;
+            self.settle(phase, &mut meter, &mut round)?;
+        }
+        note_log(log, speed, &tally, &mut round);
+        let mut done = self.measured(round, &tally, &meter)?;
+        if let Some(PhaseOutcome::Measured(round)) = &mut done {
+            self.note_ideal_lru(phase, &ops, round);
+        }
+        Ok(done)
+    }
+
+    /// Brings the store to where the log begins, with the sizes that the log shows.
+    fn begin_log(&mut self, log: &Replay) -> Result<()> {
+        let mut wanted = self.state.clone();
+        for (id, size) in self.subject.corpus.sizes.iter().enumerate() {
+            wanted.alive[id] = !log.makes(id);
+            if wanted.len[id] != *size {
+                (wanted.len[id], wanted.generation[id]) = (*size, wanted.generation[id] + 1);
+            }
+        }
+        let changes = self.state.changes_to(&wanted);
+        self.warm &= changes.is_empty();
+        self.change(changes)
+    }
+
+    /// Notes the device reads of an ideal LRU cache, if the log only reads whole blobs and memory is limited.
+    fn note_ideal_lru(&self, phase: &Phase, ops: &LogOps, round: &mut Round) {
+        let Some(memory) = &mut round.memory else { return };
+        let Some(budget) = self.plan().memory_of(phase, self.subject.corpus.bytes()) else { return };
+        let list: Vec<PlannedOp> = ops.all().take(LRU_OPS_MAX + 1).collect();
+        if list.iter().all(|op| op.kind == OpKind::Get) {
+            memory.ideal_lru_bytes_per_byte = ideal_lru(&[list], budget);
+        }
+    }
+}
+
+/// Notes what was replayed, and how many times the rate of the log it came to.
+fn note_log(log: &Replay, speed: Option<f64>, tally: &Tally, round: &mut Round) {
+    let (requests, log_seconds) = (log.steps().len() as u64, log.seconds());
+    let log_rate = requests as f64 / log_seconds;
+    round.open = speed.map(|speed| open_loop(log_rate * speed, tally));
+    let reached = tally.counters.acknowledged(tally.ops) as f64 / round.seconds / log_rate;
+    round.replayed = Some(Replayed { requests, log_seconds, speed, reached });
+}

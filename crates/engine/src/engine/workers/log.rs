@@ -1,0 +1,197 @@
+//! The requests of a log as ops. Each is made when a worker takes it: a list of ops would take more memory than the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::ops::PlannedOp;
+use crate::judge::histogram::{BANDS, band_of};
+use crate::plan::OpKind;
+use crate::trace::{Op, Replay};
+
+/// The first requests of a log, for all workers of a phase.
+#[derive(Debug)]
+pub struct LogOps {
+    log: Arc<Replay>,
+    /// Number of requests.
+    count: usize,
+    /// Generation of each blob before the first request.
+    generations: Vec<u32>,
+    /// Nanoseconds of the phase in a microsecond of the log; `None` for a closed loop.
+    pace: Option<f64>,
+    /// The next request, if any worker may take it.
+    next: AtomicUsize,
+    /// True if all requests of an object go to one worker, in order: some write, and none may overtake a write.
+    by_object: bool,
+    is_mixed: bool,
+}
+
+impl LogOps {
+    /// Plans the first `count` requests for this many workers, at so many times the speed of the log, or in a closed loop.
+    pub fn new(
+        log: &Arc<Replay>,
+        count: usize,
+        generations: Vec<u32>,
+        speed: Option<f64>,
+        workers: usize,
+    ) -> LogOps {
+        let kinds = [Op::Get, Op::Range, Op::Put, Op::Delete].iter().filter(|op| log.has(**op)).count();
+        LogOps {
+            log: Arc::clone(log),
+            count: count.min(log.steps().len()),
+            generations,
+            pace: speed.map(|speed| 1000.0 / speed),
+            next: AtomicUsize::new(0),
+            by_object: workers > 1 && (log.has(Op::Put) || log.has(Op::Delete)),
+            is_mixed: kinds > 1,
+        }
+    }
+
+    /// True for an open loop.
+    pub fn is_open(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// True if ops are of several kinds.
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    /// Size bands that ops fall into.
+    pub fn bands(&self) -> [bool; BANDS.len()] {
+        let mut bands = [false; BANDS.len()];
+        self.log.steps()[..self.count].iter().for_each(|step| bands[band_of(u64::from(step.bytes()))] = true);
+        bands
+    }
+
+    /// Returns every op, in the order of the log.
+    pub fn all(&self) -> impl Iterator<Item = PlannedOp> {
+        (0..self.count).map(|place| self.op(place))
+    }
+
+    /// Returns the place of the next request that a worker may take. `at` is where the worker is in the log.
+    #[inline]
+    pub(super) fn take(&self, at: &mut usize, (worker, workers): (usize, usize)) -> Option<usize> {
+        if !self.by_object {
+            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            return (place < self.count).then_some(place);
+        }
+        let rest = &self.log.steps()[*at..self.count];
+        let place = *at + rest.iter().position(|step| step.object() as usize % workers == worker)?;
+        *at = place + 1;
+        Some(place)
+    }
+
+    /// Returns when a request is due, in nanoseconds since the phase began; `None` for at once.
+    #[inline]
+    pub(super) fn due(&self, place: usize) -> Option<u64> {
+        self.pace.map(|pace| (self.log.steps()[place].at_us() as f64 * pace) as u64)
+    }
+
+    /// Returns a request as an op. A log does not tell where a part begins, so each has a place of its own.
+    #[inline]
+    pub(super) fn op(&self, place: usize) -> PlannedOp {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let step = &self.log.steps()[place];
+        let (blob, len) = (step.object(), step.bytes());
+        let (kind, generation, offset) = match step.op() {
+            Op::Range => {
+                let choices = self.log.sizes()[blob as usize] - u64::from(len) + 1;
+                (OpKind::Range, 0, ((place as u64).wrapping_mul(ODD) >> 8) % choices)
+            }
+            Op::Put => (OpKind::Put, self.generations[blob as usize].wrapping_add(step.write()), 0),
+            Op::Delete => (OpKind::Delete, 0, 0),
+            _ => (OpKind::Get, 0, 0),
+        };
+        PlannedOp { blob, kind, len, generation, offset }
+    }
+}
+
+/// Name of a kind of op among the times of a phase.
+pub(super) fn kind_name(kind: OpKind) -> &'static str {
+    let op = match kind {
+        OpKind::Range => Op::Range,
+        OpKind::Put => Op::Put,
+        OpKind::Delete => Op::Delete,
+        _ => Op::Get,
+    };
+    op.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Selection;
+
+    /// 1,000 requests in two seconds: reads of 50 objects, or of 25 of them puts as well.
+    fn log(writes: bool) -> Arc<Replay> {
+        let mut text = String::from("time,op,key,bytes\n");
+        for n in 0..1000_u64 {
+            let key = n * n % 50;
+            let op = if writes && n % 3 == 0 && key < 25 { "put" } else { "get" };
+            text += &format!("{}.{:03},{op},{key},{}\n", 100 + n / 500, n % 500 * 2, 10 + key);
+        }
+        let dir = tempfile::tempdir_in(".").unwrap();
+        std::fs::write(dir.path().join("log"), text).unwrap();
+        let all = Selection {
+            share: Some(1.0),
+            objects_max: None,
+            bytes_max: None,
+            object_bytes_max: u64::MAX,
+            salt: 1,
+        };
+        Arc::new(Replay::read(&dir.path().join("log"), None, &all).unwrap())
+    }
+
+    fn taken(ops: &LogOps, workers: usize) -> Vec<Vec<usize>> {
+        let of = |worker| {
+            let mut at = 0;
+            std::iter::from_fn(|| ops.take(&mut at, (worker, workers))).collect()
+        };
+        (0..workers).map(of).collect()
+    }
+
+    #[test]
+    fn each_request_is_done_once_and_no_write_is_overtaken() {
+        for (writes, workers) in [(false, 3), (true, 1), (true, 3), (true, 8)] {
+            let log = log(writes);
+            let ops = LogOps::new(&log, 900, vec![0; 50], Some(1.0), workers);
+            let lists = taken(&ops, workers);
+            let mut all = lists.concat();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..900), "{writes} {workers}");
+            let mut owner = vec![None; 50];
+            for (worker, list) in lists.iter().enumerate().filter(|_| writes) {
+                assert!(list.is_sorted());
+                for place in list {
+                    let blob = ops.op(*place).blob as usize;
+                    assert_eq!(*owner[blob].get_or_insert(worker), worker, "{blob}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn requests_are_due_when_the_log_says_at_each_speed() {
+        let log = log(false);
+        for (speed, factor) in [(1.0, 1.0), (10.0, 0.1), (0.5, 2.0)] {
+            let ops = LogOps::new(&log, 1000, vec![0; 50], Some(speed), 1);
+            for place in 0..1000 {
+                let (is, should) = (ops.due(place).unwrap() as f64, place as f64 * 2e6 * factor);
+                assert!((is - should).abs() < 3000.0, "{place} at {speed}: {is} instead of {should}");
+            }
+        }
+        assert_eq!(LogOps::new(&log, 1000, vec![0; 50], None, 1).due(7), None);
+    }
+
+    #[test]
+    fn puts_have_the_generation_that_follows() {
+        let log = log(true);
+        let ops = LogOps::new(&log, 1000, vec![7; 50], None, 1);
+        let mut generations = vec![7; 50];
+        for op in ops.all().filter(|op| op.kind == OpKind::Put) {
+            generations[op.blob as usize] += 1;
+            assert_eq!(op.generation, generations[op.blob as usize]);
+        }
+        assert!(ops.is_mixed() && generations.iter().any(|generation| *generation > 8));
+    }
+}
