@@ -1,17 +1,25 @@
-//! `blobwise trace` on a log of each text format: what it says of it, and that no name in it gets out.
+//! Logs described by `blobwise trace` and replayed by `blobwise run --trace`: what is said of them, and that no name in them gets out.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
+use libtest_mimic::Failed;
 use serde_json::Value;
 
-use crate::program::{BLOBWISE, Outcome, Work, finish};
+use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         Trial::test("a log of each format is described, and no name in it gets out", described),
         Trial::test("a log with lines that cannot be read says which", bad_lines),
+        Trial::test("a log is replayed at its times, faster, and as fast as stores can", replayed),
+        Trial::test("a log that cannot be replayed is refused before anything is started", not_replayed),
+        needing("a log that nginx wrote is replayed", missing("nginx"), of_nginx),
     ]
 }
 
@@ -122,5 +130,189 @@ fn bad_lines() -> Outcome {
     let said = work.say("trace log.gz --allow-bad 5%").ended(1);
     assert!(said.stderr.contains("error: the log ends early, after line "), "{}", said.stderr);
     assert!(said.stdout.starts_with("combined: "), "{}", said.stdout);
+    Ok(())
+}
+
+/// 400 requests in four seconds: 40 objects are read, a quarter of them is put and deleted as well, and five are put first.
+fn busy_log() -> String {
+    let mut log = "time,op,key,bytes,client\n".to_owned();
+    for n in 0..400_u64 {
+        let key = n * 7 % 40;
+        let op = match n / 40 {
+            0 if key < 5 => "put",
+            4 if key < 10 => "put",
+            6 if key < 3 => "delete",
+            7 if key < 3 => "put",
+            _ => "get",
+        };
+        let (seconds, thousandths) = (1_796_032_800 + n / 100, n % 100 * 10);
+        log +=
+            &format!("{seconds}.{thousandths:03},{op},planted-{key}.jpg,{},203.0.113.9\n", 1000 + key * 500);
+    }
+    log
+}
+
+/// The cells of a phase in the result of a run, each with its store.
+fn cells(out: &Path, phase: &str) -> Result<Vec<(String, Value)>, Failed> {
+    let result: Value = serde_json::from_slice(&std::fs::read(out.join("result.json"))?)?;
+    let cells = result["results"].as_array().ok_or("no results")?.iter();
+    let of_phase = cells.filter(|cell| cell["phase"] == phase);
+    Ok(of_phase.map(|cell| (cell["store"].as_str().unwrap_or_default().to_owned(), cell.clone())).collect())
+}
+
+/// Checks that nothing planted is in what a run wrote.
+fn nothing_planted_in(work: &Work, out: &str) {
+    for (path, (.., bytes)) in work.snapshot(out) {
+        nothing_planted(&path.display().to_string());
+        nothing_planted(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+fn replayed() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("log"), busy_log())?;
+    let plan = "stores = ['files/hashed', 'sqlite']\nrounds = 1\ndurability = 'none'\nworkers = 2\nreference = 'sqlite'\n\
+                phases = ['fill', 'replay', 'fast', 'as-logged']\n[corpus]\ntrace = 'log'\nsample = '100%'\n\
+                [[phase]]\nid = 'fast'\nreplay = '10'\n[[phase]]\nid = 'as-logged'\nreplay = '4'\n";
+    std::fs::write(work.path("plan.toml"), plan)?;
+    let said = work.say("run plan.toml --out out").ended(0);
+    nothing_planted(&(said.stdout.clone() + &said.stderr));
+    nothing_planted_in(&work, "out");
+    let told = "Of the log, 400 of 400 requests are replayed, those of 40 of 40 objects";
+    assert!(said.stderr.contains(told), "{}", said.stderr);
+    for (phase, speed) in [("replay", None), ("fast", Some(10.0)), ("as-logged", Some(4.0))] {
+        let cells = cells(&work.path("out"), phase)?;
+        assert_eq!(cells.len(), 2, "{phase}");
+        for (store, cell) in cells {
+            let round = &cell["rounds"][0];
+            assert_eq!((&cell["errors"], &round["ops"]), (&0.into(), &400.into()), "{phase} {store}: {cell}");
+            assert_eq!(round["replayed"]["speed"].as_f64(), speed, "{store}");
+            assert_eq!(round["replayed"]["requests"], 400, "{store}");
+            assert!((round["replayed"]["log_seconds"].as_f64().unwrap() - 3.99).abs() < 1e-3, "{cell}");
+            assert_eq!(cell["response_ns"].is_object(), speed.is_some(), "{phase} {store}");
+            let mut kinds: Vec<&str> =
+                cell["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
+            kinds.sort_unstable();
+            assert_eq!(kinds, ["delete", "get", "put"], "{phase} {store}");
+            if let Some(speed) = speed {
+                // No op is done before it is due.
+                let seconds = round["seconds"].as_f64().unwrap();
+                assert!(seconds > 3.98 / speed, "{phase} {store}: {seconds}");
+                let offered = cell["offered_ops_per_s"].as_f64().unwrap();
+                assert!((offered / (400.0 / 3.99 * speed) - 1.0).abs() < 0.01, "{offered}");
+            }
+            assert!(cell["hot"]["blobs_share"].as_f64().is_some_and(|share| share > 0.5), "{cell}");
+        }
+    }
+    // The same objects again, and their requests, from the plan that the run wrote.
+    let again = work.say("run out/plan.toml --out again").ended(0);
+    nothing_planted(&(again.stdout + &again.stderr));
+    let corpus = |out: &str| -> Result<Value, Failed> {
+        let result: Value = serde_json::from_slice(&std::fs::read(work.path(out).join("result.json"))?)?;
+        Ok(result["corpus"]["digest"].clone())
+    };
+    let digests = (corpus("out")?, corpus("again")?);
+    assert!(digests.0.is_string() && digests.0 == digests.1, "{digests:?}");
+    Ok(())
+}
+
+fn not_replayed() -> Outcome {
+    let work = Work::new();
+    let log = busy_log();
+    std::fs::write(work.path("log"), &log)?;
+    std::fs::write(work.path("mixed"), log + &"planted 203.0.113.9\n".repeat(9))?;
+    std::fs::write(work.path("noise"), [0_u8, 1, 2, 0, 9].repeat(50))?;
+    let packed = finish(work.command("sh").args(["-c", "gzip -c log | head -c 1000 > cut.gz"]));
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let before = work.snapshot(".");
+    for (flags, words) in [
+        ("--trace nothing", "--trace: `nothing`: "),
+        ("--trace mixed", "9 of 410 lines, more than 1 %, cannot be read as csv: line 402 has no time"),
+        ("--trace noise", "its first lines are in no format"),
+        ("--trace cut.gz", "it ends early, after line "),
+        ("--trace log --trace-format combined", "cannot be read as combined"),
+        ("--trace log --speed 0", "--speed: `0` is neither `max` nor a factor"),
+        ("--speed 10", "--speed: is that of a replay"),
+        ("--sample 5%", "--sample: is of a log, and there is none: add --trace FILE"),
+        ("--trace log --sample 0%", "--sample: `0%` is not above 0"),
+        ("--trace log --files .", "--trace: cannot be used with --files"),
+        ("--trace log --grow 1k..10k", "--grow: cannot be used with --trace"),
+        ("--phases fill,replay", "the phase `replay` replays a log, and there is none: add --trace FILE"),
+        ("--trace log --speed 0.01 --budget 20s", "replay it with --speed "),
+    ] {
+        let said = work.say(&format!("run --stores files/hashed {flags}")).refused(&[words]);
+        nothing_planted(&said.stderr);
+    }
+    assert_eq!(work.snapshot("."), before, "nothing is left");
+    Ok(())
+}
+
+/// Sends a request to a server on a socket, and reads its response to the end.
+fn ask(socket: &Path, request: &str, field: &str) -> Outcome {
+    let mut stream = UnixStream::connect(socket)?;
+    write!(stream, "{request} HTTP/1.1\r\nHost: planted\r\n{field}Connection: close\r\n\r\n")?;
+    stream.read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn of_nginx() -> Outcome {
+    let work = Work::new();
+    let dir = work.path("").display().to_string();
+    std::fs::create_dir(work.path("files"))?;
+    for key in 0..7 {
+        std::fs::write(work.path("files").join(format!("planted-{key}")), vec![b'x'; 1000 + key * 100])?;
+    }
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {dir}/{name};\n"))
+        .concat();
+    let fields = ["msec", "request", "status", "body_bytes_sent", "request_time", "host"]
+        .map(|name| format!("\"{name}\":\"${name}\""))
+        .join(",");
+    let configuration = format!(
+        "daemon off;\nmaster_process off;\npid {dir}/pid;\nerror_log {dir}/errors;\nevents {{}}\nhttp {{\n{temporary}\
+         log_format lines escape=json '{{{fields}}}';\naccess_log {dir}/combined combined;\naccess_log {dir}/json lines;\n\
+         server {{ listen unix:{dir}/socket; root {dir}/files; }}\n}}\n"
+    );
+    std::fs::write(work.path("nginx.conf"), configuration)?;
+    let run = format!("PATH=$PATH:/usr/sbin exec nginx -p '{dir}' -e '{dir}/errors' -c '{dir}/nginx.conf'");
+    let mut server = start(work.command("sh").args(["-c", &run]).stdout(std::process::Stdio::null()));
+    let socket = work.path("socket");
+    for _ in 0..200 {
+        if UnixStream::connect(&socket).is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let asked = (0..60).try_for_each(|n| {
+        let (request, key) = (if n == 30 { "HEAD" } else { "GET" }, if n == 31 { 99 } else { n * n % 7 });
+        let field = if n % 10 == 5 { "Range: bytes=0-99\r\n" } else { "" };
+        ask(&socket, &format!("{request} /planted-{key}"), field)
+    });
+    server.kill()?;
+    server.wait()?;
+    asked?;
+    for log in ["combined", "json"] {
+        let said = work.say(&format!("trace {log} --json")).ended(0);
+        let found: Value = serde_json::from_str(&said.stdout)?;
+        assert_eq!(
+            (&found["format"], &found["requests"], &found["bad"]),
+            (&log.into(), &60.into(), &0.into())
+        );
+        let ops = serde_json::json!({"get": 52, "range": 6, "head": 1, "failed": 1});
+        assert_eq!(found["ops"], ops, "{log}");
+        // Squares modulo 7 are 0, 1, 2 and 4.
+        assert_eq!((found["sizes"]["1"].as_u64(), found["sizes"]["100"].as_u64()), (Some(1000), Some(1400)));
+        let run =
+            format!("run --trace {log} --sample 100% --stores files/hashed,sqlite --rounds 1 --out of-{log}");
+        let speed = if log == "json" { " --speed 10" } else { "" };
+        let said = work.say(&(run + speed)).ended(0);
+        nothing_planted(&(said.stdout + &said.stderr));
+        nothing_planted_in(&work, &format!("of-{log}"));
+        let cells = cells(&work.path(&format!("of-{log}")), "replay")?;
+        assert_eq!(cells.len(), 2);
+        for (store, cell) in cells {
+            assert_eq!((&cell["errors"], &cell["ops"]), (&0.into(), &58.into()), "{store}: {cell}");
+        }
+    }
     Ok(())
 }

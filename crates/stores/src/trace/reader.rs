@@ -80,7 +80,9 @@ impl Reader {
             return Err(error).context("it cannot be read");
         }
         if magic.starts_with(ZSTD) {
-            bail!("it is compressed by zstd, which blobwise does not read: zstd -dc FILE | blobwise trace -");
+            bail!(
+                "it is compressed by zstd, which blobwise does not read: zstd -dc FILE | blobwise trace -, or `zstd -d FILE` before a run"
+            );
         }
         let source: Box<dyn Read> = if magic.starts_with(GZIP) {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source)))

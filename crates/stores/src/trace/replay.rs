@@ -351,13 +351,11 @@ impl Requests {
         ensure!(!steps.is_empty(), "the sample has no request that can be replayed: give a larger --sample");
         let mut besides = self.left_out(bad, gone, too_large);
         if unknown > 0 {
-            besides += &format!("; the sizes of {unknown} objects are unknown and taken from the others");
+            besides += &format!("; objects of unknown size, which is taken from the others: {unknown}");
         }
         if self.out_of_order > 0 {
-            besides += &format!(
-                "; {} requests stand behind later ones and are replayed in order",
-                self.out_of_order
-            );
+            besides +=
+                &format!("; put in order, because they stand behind later ones: {}", self.out_of_order);
         }
         let requests = self.fit + self.others.iter().sum::<u64>();
         let objects = (self.limit == u64::MAX).then_some(named);

@@ -228,3 +228,158 @@ fn ticks_of_windows_are_no_time() {
     assert_eq!(start, Some(1_796_025_602_000_000));
     assert_eq!(parser.read("128166372003061629,a"), Err("has no time that can be read"));
 }
+
+/// Every object that fits.
+const ALL: Selection =
+    Selection { share: Some(1.0), objects_max: None, bytes_max: None, object_bytes_max: 1 << 32, salt: 5 };
+
+fn replay(log: impl Into<Vec<u8>>, selection: &Selection) -> Result<Replay, String> {
+    Replay::of(reader(log), selection).map_err(|error| format!("{error:#}"))
+}
+
+/// Steps as microseconds, op, and size of the object, by which tests know it.
+fn steps(replay: &Replay) -> Vec<(u64, Op, u64)> {
+    let of = |step: &Step| (step.at_us(), step.op(), replay.sizes()[step.object() as usize]);
+    replay.steps().iter().map(of).collect()
+}
+
+#[test]
+fn a_replay_has_the_requests_of_the_log_in_the_order_of_their_times() {
+    assert_eq!(size_of::<Step>(), 16);
+    let log = "time,op,key,bytes\n10,get,a,100\n10,get,b,200\n11,put,c,300\n11,get,c,300\n12,delete,a,0\n\
+               12,get,a,100\n13,head,b,0\n13,list,x,0\n9,get,b,50\n";
+    let found = replay(log, &ALL).unwrap();
+    // Spread over their seconds; what was aborted is read whole, and what was deleted is not there.
+    let expected = [
+        (0, Op::Get, 200),
+        (750_000, Op::Get, 100),
+        (1_250_000, Op::Get, 200),
+        (1_750_000, Op::Put, 300),
+        (2_250_000, Op::Get, 300),
+        (2_750_000, Op::Delete, 100),
+    ];
+    assert_eq!(steps(&found), expected);
+    assert!(found.steps().iter().all(|step| step.bytes() == found.sizes()[step.object() as usize] as u32));
+    let made: Vec<u64> = (0..3).filter(|id| found.makes(*id)).map(|id| found.sizes()[id]).collect();
+    assert_eq!(made, [300]);
+    assert!((found.seconds() - 2.75).abs() < 1e-9);
+    assert_eq!(
+        found.summary(),
+        "6 of 9 requests are replayed, those of 3 of 3 objects; left out: 1 head, 1 other, 1 of objects that were not there; put in \
+         order, because they stand behind later ones: 1"
+    );
+    // Times below a second stay as they are.
+    let exact = replay("time,key,bytes\n1.25,a,1\n1.5,a,1\n3,a,1\n", &ALL).unwrap();
+    assert_eq!(steps(&exact).iter().map(|step| step.0).collect::<Vec<_>>(), [0, 250_000, 1_750_000]);
+}
+
+#[test]
+fn sizes_are_the_largest_that_was_sent_whole_or_those_of_others() {
+    let line = |request: &str, rest: &str| {
+        format!("h - - [30/Nov/2026:09:00:02 +0000] \"{request} HTTP/1.1\" {rest}\n")
+    };
+    let log = line("GET /a", "200 500")
+        + &line("GET /a", "200 900")
+        + &line("GET /a", "206 100")
+        + &line("GET /b", "206 2000")
+        + &line("PUT /c", "201 -");
+    let found = replay(log, &ALL).unwrap();
+    let mut sizes = found.sizes().to_vec();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [900, 900, 2000]);
+    let parts: Vec<u32> =
+        found.steps().iter().filter(|step| step.op() == Op::Range).map(Step::bytes).collect();
+    assert_eq!(parts, [100, 2000]);
+    assert!(found.summary().ends_with("; objects of unknown size, which is taken from the others: 2"));
+}
+
+/// Requests by Zipf's law as a csv, one each millisecond; an object has its own size.
+fn zipfian_log(requests: usize) -> String {
+    let reads = zipfian(0.99, 20_000, requests);
+    let sizes: HashMap<u64, usize> =
+        reads.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
+    let line = |(n, (key, _)): (usize, &(u64, u64))| {
+        format!("{}.{:03},{key},{}\n", n / 1000, n % 1000, sizes[key] + 1)
+    };
+    "time,key,bytes\n".to_owned() + &reads.iter().enumerate().map(line).collect::<String>()
+}
+
+/// Requests of each object, by its size.
+fn uses(replay: &Replay) -> BTreeMap<u64, u32> {
+    let mut uses = BTreeMap::new();
+    steps(replay).iter().for_each(|(_, _, size)| *uses.entry(*size).or_default() += 1);
+    uses
+}
+
+#[test]
+fn a_sample_has_whole_objects_and_keeps_popularity() {
+    let log = zipfian_log(200_000);
+    let whole = replay(log.clone(), &ALL).unwrap();
+    let all = uses(&whole);
+    let quarter = Selection { share: Some(0.25), ..ALL };
+    let bounded = Selection { share: None, ..ALL };
+    let by_objects = Selection { share: None, objects_max: Some(3_000), ..ALL };
+    let by_bytes = Selection { share: None, bytes_max: Some(whole.sizes().iter().sum::<u64>() / 4), ..ALL };
+    let samples = [
+        replay(log.clone(), &quarter).unwrap(),
+        Replay::bounded(reader(log.clone()), &bounded, 60_000).unwrap(),
+        replay(log.clone(), &by_objects).unwrap(),
+        replay(log.clone(), &by_bytes).unwrap(),
+        whole.part(whole.sizes().len() / 4),
+    ];
+    for sample in &samples {
+        let found = uses(sample);
+        assert!(found.iter().all(|(size, uses)| all[size] == *uses), "each has all of its requests");
+        let share = found.len() as f64 / all.len() as f64;
+        assert!((0.1..0.3).contains(&share), "{share}");
+        let mut objects = Objects::new(1 << 20);
+        for (_, _, size) in steps(sample) {
+            objects.note(Op::Get, xxh3_64(&size.to_le_bytes()), Some(size));
+        }
+        let fitted = fit(&objects.reads(), share).unwrap();
+        assert!((fitted.exponent - 0.99).abs() < 0.15, "{fitted:?}");
+        assert!(sample.steps().is_sorted_by_key(Step::at_us) && sample.steps()[0].at_us() == 0);
+    }
+    // The same each time, and another with another salt.
+    assert_eq!(replay(log.clone(), &quarter).unwrap(), samples[0]);
+    assert_eq!(replay(log.clone(), &quarter).unwrap().digest(), samples[0].digest());
+    assert_ne!(replay(log.clone(), &Selection { salt: 6, ..quarter }).unwrap().digest(), samples[0].digest());
+    let error = Replay::bounded(reader(log), &ALL, 60_000).unwrap_err().to_string();
+    assert!(error.contains("more than 60000 requests") && error.contains("--sample"), "{error}");
+}
+
+#[test]
+fn a_log_that_cannot_be_replayed_says_why() {
+    let lines = |count: u32| -> String {
+        (0..count)
+            .map(|n| format!("h - - [30/Nov/2026:09:00:02 +0000] \"GET /{n} HTTP/1.1\" 200 {n}\n"))
+            .collect()
+    };
+    let mixed = lines(50) + "{\"status\": 200}\n";
+    let far = lines(50) + "h - - [30/Nov/2024:09:00:02 +0000] \"GET /x HTTP/1.1\" 200 5\n";
+    let parts = "h - - [30/Nov/2026:09:00:02 +0000] \"GET /x HTTP/1.1\" 206 5\n";
+    let failed = "h - - [30/Nov/2026:09:00:02 +0000] \"GET /x HTTP/1.1\" 404 5\n";
+    for (log, why) in [
+        (mixed.as_str(), "1 of 51 lines, more than 1 %, cannot be read as combined: line 51 has no time"),
+        (far.as_str(), "more than 400 days apart"),
+        (parts, "it shows the size of no object"),
+        (failed, "it has no request that can be replayed; left out: 1 failed"),
+    ] {
+        let error = replay(log, &ALL).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(lines(50_000).as_bytes()).unwrap();
+    let packed = gzip.finish().unwrap();
+    assert_eq!(replay(packed.clone(), &ALL).unwrap().steps().len(), 50_000);
+    let error = replay(&packed[..packed.len() / 2], &ALL).unwrap_err();
+    assert!(error.contains("it ends early, after line "), "{error}");
+    // One line in two hundred, of a megabyte.
+    let long = lines(100) + &"x".repeat(1_000_000) + "\n" + &lines(100);
+    let found = replay(long, &ALL).unwrap();
+    assert_eq!(found.steps().len(), 200);
+    assert!(found.summary().contains("; left out: 1 in lines that cannot be read"), "{}", found.summary());
+    let small = Selection { share: None, bytes_max: Some(1), ..ALL };
+    let error = replay("time,key,bytes\n1,a,100\n", &small).unwrap_err();
+    assert!(error.contains("--corpus-bytes"), "{error}");
+}
