@@ -1,4 +1,4 @@
-//! The requests of a user's log: at its own times, so many times as fast, or as fast as the store can.
+//! The requests of a user's log: at its own times, faster or slower by a factor, or as fast as the store can.
 //!
 //! Before the first request the store is brought to where the log begins: blobs that it reads first are there, those that it puts
 //! first are not. All rounds and candidates do the same requests in the same order.

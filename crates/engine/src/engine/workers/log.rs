@@ -26,7 +26,7 @@ pub struct LogOps {
 }
 
 impl LogOps {
-    /// Plans the first `count` requests for this many workers, at so many times the speed of the log, or in a closed loop.
+    /// Plans the first `count` requests for this many workers, at `speed` times the rate of the log, or in a closed loop.
     pub fn new(
         log: &Arc<Replay>,
         count: usize,

@@ -187,7 +187,7 @@ optional_keys! {
         pub arrivals: Option<Arrivals>,
         /// Replay the log at this speed: `1`, `10` or `max` [default: max]
         ///
-        /// A factor is an open loop at so many times the log's own rate: response times count from when a request was due. `max`
+        /// A factor of the log's own rate is an open loop: response times count from when a request was due. `max`
         /// sends the next request when the last one is done.
         #[arg(long, value_name = "FACTOR|max", help_heading = "Work")]
         pub speed: Option<String>,

@@ -345,8 +345,8 @@ impl Phase {
         }
     }
 
-    /// Returns a measured phase that replays the log of the corpus, in the durability class asked for: so many times as fast as the
-    /// log, or as fast as the store can if `speed` is infinite.
+    /// Returns a measured phase that replays the log of the corpus, in the durability class asked for: at `speed` times the rate of
+    /// the log, or as fast as the store can if `speed` is infinite.
     pub fn replay(id: &str, speed: f64) -> Phase {
         let action =
             CustomAction { writes: true, by_all: true, amount: speed, ..CustomAction::new("replays") };

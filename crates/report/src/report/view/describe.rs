@@ -127,7 +127,7 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     parts.join(", ")
 }
 
-/// Describes the speed of a replay, and how many times the mean rate of the log each candidate reaches that does not simply keep up;
+/// Describes the speed of a replay and, of candidates in a closed loop or behind, how many times the mean rate of the log they reach;
 /// `None` for other phases.
 fn replayed(cells: &[&Cell]) -> Option<String> {
     let speed = cells.iter().flat_map(|cell| &cell.rounds).find_map(|round| round.replayed.as_ref())?.speed;
@@ -140,12 +140,10 @@ fn replayed(cells: &[&Cell]) -> Option<String> {
     });
     let reached = units::listed(&reached.collect::<Vec<String>>(), "and");
     Some(match speed {
-        None => format!("the log as fast as the store can, at so many times its mean rate: {reached}"),
+        None => format!("the log as fast as the store can; times its mean rate: {reached}"),
         Some(speed) if reached.is_empty() => format!("{speed} times the rate of the log, and all keep up"),
         Some(speed) => {
-            format!(
-                "{speed} times the rate of the log; not all keep up, and come to so many times its mean rate: {reached}"
-            )
+            format!("{speed} times the rate of the log; not all keep up; times its mean rate: {reached}")
         }
     })
 }
