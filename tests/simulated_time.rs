@@ -7,19 +7,21 @@
 //! before it is done, and sees one slow op in 10,000.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use blobwise::corpus::{Corpus, Sizes};
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::workers::clock::Clock;
 use blobwise::engine::workers::consumer::Consumer;
+use blobwise::engine::workers::log::LogOps;
 use blobwise::engine::workers::pace::Schedule;
 use blobwise::engine::workers::tally::Tally;
 use blobwise::engine::workers::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, bands, work};
 use blobwise::judge::histogram::Histogram;
 use blobwise::plan::{Arrivals, OpKind};
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
+use blobwise::trace::{Replay, Selection};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -90,8 +92,29 @@ impl Session for StallingSession<'_> {
     }
 }
 
-/// Runs the loop; `open` or closed.
-fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
+/// What begins an op.
+#[derive(Clone, Copy, PartialEq)]
+enum Pace {
+    /// The end of the one before, in a list with so many passes.
+    Closed(usize),
+    /// A rate.
+    Open,
+    /// A log with a request every millisecond, at this speed.
+    Log(f64),
+}
+
+/// A log of as many requests as there are ops, one every millisecond.
+fn log() -> anyhow::Result<Arc<Replay>> {
+    let line = |n: u64| format!("{}.{:03},key,{BLOB_BYTES}\n", n / 1000, n % 1000);
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let path = dir.path().join("log");
+    std::fs::write(&path, "time,key,bytes\n".to_owned() + &(0..OPS).map(line).collect::<String>())?;
+    let (share, objects_max, bytes_max, object_bytes_max, salt) = (Some(1.0), None, None, BLOB_BYTES, 1);
+    let all = Selection { share, objects_max, bytes_max, object_bytes_max, salt };
+    Ok(Arc::new(Replay::read(&path, None, &all)?))
+}
+
+fn run(pace: Pace) -> anyhow::Result<Tally> {
     let clock = SimulatedClock::default();
     let store = Stalling { clock: &clock, served: AtomicU64::new(0) };
     let corpus = Corpus::random("fixed", Sizes::Fixed(BLOB_BYTES), 1, 1)?;
@@ -111,14 +134,18 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         dir: Path::new(""),
         stop: &stop,
     };
-    let mut tally = Tally::new(bands(std::slice::from_ref(&list), 1), open);
+    let is_open = !matches!(pace, Pace::Closed(_));
+    let mut tally = Tally::new(bands(std::slice::from_ref(&list), 1), is_open);
     tally.first_apart = false;
     let mut hands = WorkerSessions::open(&store, None)?;
     let rate = S as f64 / GAP as f64;
     let schedule = Mutex::new(Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1));
-    let source = match open {
-        true => OpSource::Planned { list: &list, schedule: &schedule },
-        false => OpSource::Own { list: &list, passes, nanoseconds: 0, enough_ns: ENOUGH_NS },
+    let speed = if let Pace::Log(speed) = pace { Some(speed) } else { None };
+    let of_log = LogOps::new(&log()?, usize::MAX, vec![0], speed, 1);
+    let source = match pace {
+        Pace::Open => OpSource::Planned { list: &list, schedule: &schedule },
+        Pace::Closed(passes) => OpSource::Own { list: &list, passes, nanoseconds: 0, enough_ns: ENOUGH_NS },
+        Pace::Log(_) => OpSource::Log { ops: &of_log, worker: (0, 1) },
     };
     let tally = work(&shared, &source, &mut hands, tally, Consumer::Touch, 0)?;
     assert_eq!(tally.counters.errors, 0, "{:?}", tally.counters.first_error);
@@ -140,7 +167,7 @@ fn behind(k: u64) -> u64 {
 
 #[test]
 fn an_open_loop_counts_everyone_who_waited() -> anyhow::Result<()> {
-    let tally = run(true, 1)?;
+    let tally = run(Pace::Open)?;
     assert_eq!(tally.ops, OPS);
     let (service, response) = (tally.service(), tally.response());
     assert_eq!((service.len(), response.len()), (OPS, OPS));
@@ -168,9 +195,34 @@ fn an_open_loop_counts_everyone_who_waited() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// At its own speed a log is that open loop, but for its first request, which is due at once.
+#[test]
+fn a_log_is_replayed_at_its_times() -> anyhow::Result<()> {
+    let tally = run(Pace::Log(1.0))?;
+    // Times of a log are whole microseconds, so that one more may wait, for one of them.
+    assert_eq!(tally.ops, OPS);
+    assert!((1_110..=1_111).contains(&tally.busy_when_due), "{}", tally.busy_when_due);
+    let (service, response) = (tally.service(), tally.response());
+    expect(&response, OPS, S);
+    for k in [1, 10, 100, 1_000] {
+        expect(&response, OPS - k, behind(k));
+    }
+    expect(&response, OPS - 1_112, SERVICE);
+    expect(&service, OPS - 1, SERVICE);
+    assert!(tally.last_due.abs_diff((OPS - 1) * GAP) <= US, "{}", tally.last_due);
+    let faster = run(Pace::Log(5.0))?;
+    assert_eq!(faster.ops, OPS);
+    assert!(faster.last_due.abs_diff((OPS - 1) * GAP / 5) <= US, "{}", faster.last_due);
+    // All 4,999 behind the stall wait: the store makes up for 0.1 ms with each, half a second of the second.
+    assert_eq!(faster.busy_when_due, OPS - STALLED - 1);
+    expect(&faster.response(), STALLED, SERVICE);
+    expect(&faster.response(), STALLED + 1, S - (OPS - STALLED - 1) * (GAP / 5 - SERVICE));
+    Ok(())
+}
+
 #[test]
 fn a_closed_loop_sees_one_slow_op() -> anyhow::Result<()> {
-    let tally = run(false, 1)?;
+    let tally = run(Pace::Closed(1))?;
     assert_eq!(tally.ops, OPS);
     for times in [tally.service(), tally.response()] {
         for rank in [1, 5_000, 9_000, 9_900, 9_990, 9_999] {
@@ -185,9 +237,9 @@ fn a_closed_loop_sees_one_slow_op() -> anyhow::Result<()> {
 /// Five passes of a thousand ops last 0.5 s; one pass of all is done to its end.
 #[test]
 fn slow_reads_end_with_a_pass() -> anyhow::Result<()> {
-    let tally = run(false, 10)?;
+    let tally = run(Pace::Closed(10))?;
     assert_eq!((tally.ops, tally.passes, tally.end), (STALLED, 5, STALLED * SERVICE));
-    let whole = run(false, 1)?;
+    let whole = run(Pace::Closed(1))?;
     assert_eq!((whole.ops, whole.passes), (OPS, 1));
     Ok(())
 }

@@ -15,7 +15,7 @@ use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::pool::{Job, WorkerPool};
 use blobwise::host::place::Place;
 use blobwise::judge::interval::{self, paired_ratio, rate};
-use blobwise::plan::{Candidate, Length, OpKind, Order, ReadSink, Sets, Workload, candidates};
+use blobwise::plan::{Candidate, Length, OpKind, Order, Sets, Workload, candidates};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
@@ -99,18 +99,7 @@ impl Bed {
     /// The same by as many workers as there are lists.
     pub fn run_by(&self, store: &dyn Store, lists: Vec<Vec<PlannedOp>>, seconds: f64) -> Result<Turn> {
         let workers = lists.len();
-        let job = Job {
-            passes: 1,
-            lists,
-            nanoseconds: (seconds * 1e9) as u64,
-            enough_ns: blobwise::engine::workers::worker::ENOUGH_NS,
-            open: None,
-            use_bytes: ReadSink::Touch,
-            batch: 1,
-            connect: false,
-            sync: None,
-            first_apart: true,
-        };
+        let job = Job { nanoseconds: (seconds * 1e9) as u64, ..Job::once(lists) };
         let stop = AtomicBool::new(false);
         let crew = WorkerPool::new(&self.clock, store, &self.corpus, workers, &stop);
         let tally = crew.run(&[job], &mut [Meter::new(None, IdleActivity::default())])?.remove(0);

@@ -362,3 +362,47 @@ fn a_successor_follows_what_the_plan_speaks_of_and_says_so() {
     assert!(plan("files/flt", "hashed in place of flat").unwrap_err().contains("is about `files/flt`"));
     assert!(plan("files/flat", "").unwrap_err().contains("has no `words`"));
 }
+
+#[test]
+fn a_plan_with_a_log_replays_it_at_the_speeds_that_it_names() {
+    let plan = |text: &str| resolve(&format!("stores = ['files/flat']\n{text}"));
+    let speeds = |text: &str| -> Vec<(String, Option<f64>)> {
+        let phases = plan(text).unwrap().design.phases;
+        phases.iter().skip(1).map(|phase| (phase.id.clone(), phase.speed())).collect()
+    };
+    let log = "[corpus]\ntrace = 'access.log'\n";
+    assert_eq!(speeds(log), [("replay".to_owned(), None)]);
+    assert_eq!(speeds(&format!("speed = '10'\n{log}")), [("replay".to_owned(), Some(10.0))]);
+    let own = format!(
+        "{log}[[phase]]\nid = 'slow'\nreplay = '0.5'\nmemory = '25%'\n[[phase]]\nid = 'all'\nreplay = 'max'\n"
+    );
+    assert_eq!(speeds(&own), [("slow".to_owned(), Some(0.5)), ("all".to_owned(), None)]);
+    // What is written down gives the same again, and sizes that nobody gave may be cut by a budget.
+    for (sample, kept) in
+        [("", 0.0), ("sample = 'auto'\n", 0.0), ("sample = '5%'\n", 1.0), ("bytes = '9MB'\n", 1.0)]
+    {
+        let first = plan(&format!("{log}{sample}")).unwrap();
+        let again = first.text.resolve(true).unwrap();
+        for plan in [&first, &again] {
+            assert_eq!(plan.corpora[0].kept_share, kept, "{sample}");
+            assert_eq!(plan.corpora[0].request.blobs_max, None, "{sample}");
+        }
+        assert_eq!(first.corpora[0].request, again.corpora[0].request, "{sample}");
+    }
+    for (text, words) in [
+        (own.replace("'0.5'", "'fast'"), "phase `slow`: replay: `fast` is neither `max` nor a factor"),
+        (
+            own.replace("memory = '25%'", "workers = 2"),
+            "takes everything but `memory`, `stores` and `corpora` from the log",
+        ),
+        (own.replace("trace = 'access.log'", ""), "the phase `slow` replays a log, and there is none"),
+        (format!("{log}source = 'tiny'"), "--trace: cannot be used with --corpus"),
+        (format!("{log}trace_format = 'apache'"), "--trace-format: no format of logs is called `apache`"),
+        (format!("{log}sample = '5%'\nblobs = 9"), "--sample: cannot be used with --blobs"),
+        (format!("age = '0..2'\n{log}"), "--age: cannot be used with --trace"),
+        ("[[phase]]\nid = 'none'".to_owned(), "`ops` needs at least one kind of op"),
+    ] {
+        let said = format!("{:#}", plan(&text).err().unwrap());
+        assert!(said.contains(words), "{text}: {said}");
+    }
+}
