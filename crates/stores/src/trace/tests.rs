@@ -92,6 +92,54 @@ fn each_format_is_recognised_and_says_what_was_done() {
     }
 }
 
+/// Lines of real servers that answered a whole read, a part, `HEAD`, a copy that was current, and a name that they have not.
+#[test]
+fn lines_of_nginx_apache_and_caddy_are_read_back() {
+    let requests =
+        ["GET /a?q=1", "GET /a", "HEAD /a", "GET /a", "GET /b"].map(|request| format!("{request} HTTP/1.1"));
+    let answers = |bytes: [&str; 5]| -> String {
+        let statuses = [200, 206, 200, 304, 404];
+        let lines = requests.iter().zip(statuses).zip(bytes);
+        lines
+            .map(|((request, status), rest)| {
+                format!("127.0.0.1 - - [30/Nov/2026:13:15:18 +0000] \"{request}\" {status} {rest}\n")
+            })
+            .collect()
+    };
+    let agent = |bytes: &str| format!("{bytes} \"-\" \"curl/7.88.1\"");
+    let nginx = ["1100", "100", "0", "0", "153"].map(agent);
+    // Apache counts the head of a response in its `combined`, and not in its `common`.
+    let apache = ["1305", "349", "205", "193", "397"].map(agent);
+    let caddy = |method: &str, uri: &str, size: u32, status: u32| {
+        format!(
+            r#"{{"level":"info","ts":1796044509.0221848,"logger":"http.log.access.log0","msg":"handled request","request":{{"remote_ip":"127.0.0.1","remote_port":"35422","client_ip":"127.0.0.1","proto":"HTTP/1.1","method":"{method}","host":"127.0.0.1:38412","uri":"{uri}","headers":{{"User-Agent":["curl/7.88.1"],"Accept":["*/*"]}}}},"bytes_read":0,"user_id":"","duration":0.003980023,"size":{size},"status":{status},"resp_headers":{{"Content-Length":["1100"],"Server":["Caddy"],"Content-Type":[],"Accept-Ranges":["bytes"]}}}}
+"#
+        )
+    };
+    let lines = caddy("GET", "/a?q=1", 1100, 200)
+        + &caddy("GET", "/a", 100, 206)
+        + &caddy("HEAD", "/a", 0, 200)
+        + &caddy("GET", "/a", 0, 304)
+        + &caddy("GET", "/b", 0, 404);
+    let whole = 1_796_044_518_000_000;
+    for (server, log, start, sent) in [
+        ("nginx 1.22", answers(nginx.each_ref().map(String::as_str)), whole, [1100, 100]),
+        ("Apache 2.4, combined", answers(apache.each_ref().map(String::as_str)), whole, [1305, 349]),
+        ("Apache 2.4, common", answers(["1100", "100", "-", "-", "236"]), whole, [1100, 100]),
+        ("Caddy 2.11", lines, 1_796_044_509_018_204, [1100, 100]),
+    ] {
+        let mut reader = reader(log);
+        let found: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
+        let ops: Vec<Op> = found.iter().map(|request| request.op).collect();
+        assert_eq!(ops, [Op::Get, Op::Range, Op::Head, Op::NotModified, Op::Failed], "{server}");
+        assert_eq!([found[0].sent, found[1].sent], sent, "{server}");
+        assert_eq!((found[0].size, found[1].size), (Some(sent[0]), None), "{server}");
+        assert!(found[0].start_us.abs_diff(start) <= 1, "{server}: {}", found[0].start_us);
+        assert!(found[..4].iter().all(|request| request.key == found[0].key), "{server}");
+        assert_ne!(found[4].key, found[0].key, "{server}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
     let lines = |count: u32| -> String {

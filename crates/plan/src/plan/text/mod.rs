@@ -177,7 +177,7 @@ optional_keys! {
         /// Offer this many ops per second, such as 500.
         ///
         /// An open loop: response times count from when an op was due. Applies to all phases except `fill`, `age`,
-        /// `rejuvenate`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
+        /// `rejuvenate`, `purge`, `reopen`, `replay`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
         #[arg(long, value_name = "R", help_heading = "Work")]
         pub rate: Option<f64>,
         /// Space the ops of an open loop: `poisson` or `constant` [default: poisson]
