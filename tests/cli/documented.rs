@@ -15,7 +15,7 @@ use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, nee
 use crate::theirs::{Theirs, postgres};
 use crate::trials::Trial;
 
-const PAGES: [&str; 22] = [
+const PAGES: [&str; 23] = [
     "README.md",
     "docs/first-steps.md",
     "docs/how-to/age.md",
@@ -31,6 +31,7 @@ const PAGES: [&str; 22] = [
     "docs/how-to/price-a-month.md",
     "docs/how-to/read-a-report.md",
     "docs/how-to/repeat-a-published-experiment.md",
+    "docs/how-to/replay-your-log.md",
     "docs/how-to/test-a-disk.md",
     "docs/how-to/the-size-where-it-turns.md",
     "docs/how-to/under-load.md",
@@ -316,6 +317,11 @@ const TABLE: &[Row] = &[
         "trace requests.csv --columns time,op,key,-,bytes",
     ),
     row("zstd -dc trace.zst | blobwise trace -", "not: it needs a shell; tests/cli/trace.rs has a pipe"),
+    row("blobwise run --trace access.log", short!("run --trace access.log")),
+    row(
+        "blobwise run --trace access.log --speed 10 --workers 4 --sample 5% --budget 20m",
+        "run --trace access.log --speed 10 --workers 4 --sample 100% --budget 20m --rounds 1 --quiet --no-drop-caches",
+    ),
     // ---- power cuts and disks
     by_root(
         MOUNT,
