@@ -277,6 +277,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     }
     let room_bytes = corpus_room(that_exists(&plan.dir))?;
     let corpora = plan.build_sample(is_open.then_some(room_bytes))?;
+    plan.note_logs(&corpora);
     if let ([sample], true) = (corpora.as_slice(), is_open) {
         few_files(&plan, sample, room_bytes).filter(|_| !flags.quiet).iter().for_each(|note| eprint(note));
     }
@@ -320,9 +321,10 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Pre
     }
     let plan = result.plan.resolve(false);
     let plan = plan.map_err(|error| with_password(error, Some(&out.path.join("plan.toml"))))?;
-    let plan = of_clients(plan, clients)?;
+    let mut plan = of_clients(plan, clients)?;
     check_parent(&plan.dir)?;
     let corpora = plan.build_corpora()?;
+    plan.note_logs(&corpora);
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
     let machine = machine::Machine {
         pinned: plan.pin_apart.then(ProcessorSplit::of_allowed).transpose()?,

@@ -13,9 +13,9 @@ use super::super::ops::{PlannedOp, hottest, ideal_lru};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
 use super::super::workers::tally::Tally;
-use super::{Forecast, Work};
+use super::{Forecast, LengthInputs, Work};
 use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
-use crate::result::{Replayed, Round};
+use crate::result::{FixedLength, Replayed, Round};
 use crate::store::Durability;
 use crate::trace::{Op, Replay};
 
@@ -41,12 +41,17 @@ impl Work for ReplayWork {
         STANDARD
     }
 
+    fn length(&self, asked: &LengthInputs<'_>, _phase: &Phase) -> FixedLength {
+        let planned = asked.plan.corpora.iter().find(|corpus| corpus.corpus_id == asked.corpus_id);
+        let requests = planned.map_or(0.0, |corpus| corpus.requests_per_blob) * asked.blobs as f64;
+        FixedLength { ops: requests.round() as u64, ..FixedLength::default() }
+    }
+
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
         let round = forecast.round;
-        let Some(replayed) = &round.replayed else { return forecast.wall };
-        let requests = replayed.requests as f64 * forecast.growth;
-        let closed = round.seconds / round.ops.max(1) as f64 * requests;
-        let open = forecast.phase.speed().map_or(0.0, |speed| replayed.log_seconds / speed);
+        let closed = round.seconds / round.ops.max(1) as f64 * forecast.length.ops as f64;
+        let log_seconds = round.replayed.as_ref().map_or(0.0, |replayed| replayed.log_seconds);
+        let open = forecast.phase.speed().map_or(0.0, |speed| log_seconds / speed);
         forecast.beside() + closed.max(open)
     }
 

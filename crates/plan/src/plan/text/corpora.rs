@@ -126,6 +126,8 @@ pub struct CorpusPlan {
     pub kept_share: f64,
     /// Share of the corpus that is the default size: below 1 for a sample that was given more to have enough blobs.
     pub default_share: f64,
+    /// Requests of a log for each blob; 0 without a log, and before it was read.
+    pub requests_per_blob: f64,
 }
 
 impl CorpusPlan {
@@ -382,7 +384,8 @@ fn one(
         _ => 1.0,
     };
     let request = CorpusSpecification { source, blobs_max, bytes_max, grows_to: None, seed };
-    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share, default_share })
+    let (corpus_id, name) = (CorpusId::ONLY, None);
+    Ok(CorpusPlan { request, corpus_id, name, kept_share, default_share, requests_per_blob: 0.0 })
 }
 
 fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
@@ -454,7 +457,15 @@ fn of_sweep(
         };
         let corpus_id = CorpusId::with_median(centre.round() as u64);
         let kept_share = default.kept_share(corpus, bytes_max);
-        corpora.push(CorpusPlan { request, corpus_id, name: None, kept_share, default_share: 1.0 });
+        let (default_share, requests_per_blob) = (1.0, 0.0);
+        corpora.push(CorpusPlan {
+            request,
+            corpus_id,
+            name: None,
+            kept_share,
+            default_share,
+            requests_per_blob,
+        });
     }
     Ok(corpora)
 }

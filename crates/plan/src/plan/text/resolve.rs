@@ -170,6 +170,14 @@ impl Design {
         text.bytes = Some(bytes.to_string());
         self.corpora.iter_mut().for_each(|corpus| corpus.close_sample(sample, bytes));
     }
+
+    /// Notes how many requests the logs of these corpora have for each blob.
+    pub fn note_logs(&mut self, corpora: &[Corpus]) {
+        for (planned, corpus) in self.corpora.iter_mut().zip(corpora) {
+            let requests = corpus.log.as_ref().map_or(0, |log| log.steps().len());
+            planned.requests_per_blob = requests as f64 / corpus.blobs() as f64;
+        }
+    }
 }
 
 impl PlanText {
