@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
-use super::super::ops::{PlannedOp, hottest, ideal_lru};
+use super::super::ops::{PlannedOp, by_blob, hottest, ideal_lru};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
 use super::super::workers::tally::Tally;
@@ -55,6 +55,11 @@ impl Work for ReplayWork {
         forecast.beside() + closed.max(open)
     }
 
+    /// Lists of ops for other processes have no instants.
+    fn is_for_clients(&self, phase: &Phase) -> bool {
+        phase.speed().is_none()
+    }
+
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let not_possible = |why: &str| Ok(Some(PhaseOutcome::NotPossible(why.to_owned())));
         let Some(log) = candidate_run.subject.corpus.log.clone() else {
@@ -74,23 +79,29 @@ impl CandidateRun<'_> {
     fn replay(&mut self, phase: &Phase, log: &Arc<Replay>) -> PhaseRun {
         self.begin_log(log)?;
         self.warm_up()?;
-        let workers = self.plan().workers;
+        let (workers, clients) = (self.plan().workers, self.plan().clients);
         let is_tried = self.slot.round == 0;
         let count = if is_tried { TRIED } else { usize::MAX };
         let speed = phase.speed().filter(|_| !is_tried);
         let writes = log.has(Op::Put) || log.has(Op::Delete);
         let ops = Arc::new(LogOps::new(log, count, self.state.generation.clone(), speed, workers));
+        let (lists, taken) = match clients {
+            1 => (Vec::new(), Some(Arc::clone(&ops))),
+            // Other processes are told each op; all of an object go to one of them.
+            _ if self.is_one_for_each_client() => (by_blob(ops.all().collect(), workers), None),
+            _ => (by_blob(ops.all().collect(), workers * clients), None),
+        };
         let job = Job {
             connect: self.connects(!writes),
             sync: (self.store()?.1 == Durability::OnSync).then_some(self.plan().sync),
-            log: Some(Arc::clone(&ops)),
-            ..Job::once(Vec::new())
+            log: taken,
+            ..Job::once(lists)
         };
         self.begin_memory();
         let mut meters = [self.meter()];
-        let tally = {
+        let (tally, of_clients) = {
             let (store, _) = self.store()?;
-            self.pool(store, workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+            self.by_all(self.pool(store, workers), &job, &mut meters)?
         };
         if self.run.stopped() {
             return Ok(None);
@@ -99,8 +110,12 @@ impl CandidateRun<'_> {
         let mut uses = vec![0; self.state.alive.len()];
         ops.all().for_each(|op| uses[op.blob as usize] += 1);
         round.hot = hottest(&uses, &self.state);
-        ops.all().filter(|op| !op.kind.reads()).for_each(|op| self.state.apply(&op));
-        round.seconds = tally.seconds(workers);
+        match clients {
+            1 => ops.all().filter(|op| !op.kind.reads()).for_each(|op| self.state.apply(&op)),
+            _ => self.state.apply_lists(&job.lists, |hand, _| hand / workers),
+        }
+        round.clients = of_clients;
+        round.seconds = tally.seconds(workers * clients);
         let [mut meter] = meters;
         if writes {
             self.warm = false;
