@@ -319,6 +319,10 @@ const TABLE: &[Row] = &[
     row("zstd -dc trace.zst | blobwise trace -", "not: it needs a shell; tests/cli/trace.rs has a pipe"),
     row("blobwise run --trace access.log", short!("run --trace access.log")),
     row(
+        "blobwise run --trace access.log --limit p99=50ms",
+        short!("run --trace access.log --limit p50=50ms"),
+    ),
+    row(
         "blobwise run --trace access.log --speed 10 --workers 4 --sample 5% --budget 20m",
         "run --trace access.log --speed 10 --workers 4 --sample 100% --budget 20m --rounds 1 --quiet --no-drop-caches",
     ),

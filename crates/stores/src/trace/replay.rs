@@ -163,6 +163,11 @@ impl Replay {
         last.max(1) as f64 / SECOND_US as f64
     }
 
+    /// Mean rate of the log in requests per second.
+    pub fn ops_per_s(&self) -> f64 {
+        self.steps.len() as f64 / self.seconds()
+    }
+
     /// True if some of the requests are of this kind.
     pub fn has(&self, op: Op) -> bool {
         self.steps.iter().any(|step| step.op() == op)

@@ -4,19 +4,23 @@
 //! The ladder is the same for all stores of a run, and each rung is drained before the next one begins.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{OpDistribution, lists};
+use super::super::workers::log::LogOps;
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Open, WorkerPool};
 use super::super::workers::tally::Tally;
+use super::replay::{NO_RANGES, replayed};
 use super::{Forecast, LengthInputs, Work, ops};
 use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
 use crate::plan::{Action, CacheState, Phase, Plan, ResponseLimit, StandardPhase, Workload};
 use crate::result::{FixedLength, Rung};
 use crate::rules::ACHIEVED_MIN;
+use crate::trace::{Op, Replay};
 
 /// First rate of the ladder if no pilot has measured the stores, in ops per second.
 const FIRST_OPS_PER_S: f64 = 100.0;
@@ -35,7 +39,8 @@ const RUNG_SECONDS_MIN: f64 = 0.3;
 const NAME: &str = "ramp";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
-    about: "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]",
+    about: "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]; with \
+            `--trace`, its requests",
     phases: |_| {
         let climbs = Phase {
             kind: NAME,
@@ -87,6 +92,11 @@ impl Work for RampWork {
 impl CandidateRun<'_> {
     /// Offers one rate after the other. In the pilot, which determines the first rate, runs a closed loop instead.
     fn climb(&mut self, phase: &Phase, load: &Workload) -> PhaseRun {
+        let log = self.subject.corpus.log.as_ref();
+        if let Some(why) = log.and_then(|log| self.why_not_offered(log)) {
+            return Ok(Some(PhaseOutcome::NotPossible(why)));
+        }
+        log.map_or(Ok(()), |log| self.begin_log(log))?;
         self.warm_up()?;
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
@@ -100,6 +110,7 @@ impl CandidateRun<'_> {
                 return Ok(None);
             }
             let seconds = rung_seconds(&plan.limit, length.seconds, ops_per_s);
+            job.log = log.map(|log| Arc::new(LogOps::at_rate(log, ops_per_s, seconds, workers)));
             job.open = Some(Open {
                 arrivals: plan.arrivals,
                 ops_per_s,
@@ -125,6 +136,7 @@ impl CandidateRun<'_> {
                 round.seconds = tally.ops as f64 / ops_per_s;
                 round.hot = self.hot(load, &job.lists, tally.blobs);
                 round.open = Some(open_loop(ops_per_s, &tally));
+                round.replayed = log.map(|log| replayed(log, Some(ops_per_s), ops_per_s));
                 round.rungs = rungs;
                 self.measured(round, &tally, &meter)
             }
@@ -138,6 +150,25 @@ impl CandidateRun<'_> {
                 Ok(Some(PhaseOutcome::NotPossible(why)))
             }
         }
+    }
+}
+
+impl CandidateRun<'_> {
+    /// Returns why the requests of a log cannot be offered at one rate after the other; `None` if they can.
+    fn why_not_offered(&self, log: &Replay) -> Option<String> {
+        let (wanted, requests) = (ops_wanted(&self.plan().limit).ceil(), log.steps().len());
+        if log.has(Op::Put) || log.has(Op::Delete) {
+            return Some("the log writes, and each rate would find what the one before it wrote".to_owned());
+        }
+        if log.has(Op::Range) && !self.caps().range {
+            return Some(NO_RANGES.to_owned());
+        }
+        if self.plan().clients > 1 {
+            return Some("the instants of a log are for one client".to_owned());
+        }
+        // The pilot has few blobs.
+        let is_short = self.slot.round > 0 && (requests as f64) < wanted;
+        is_short.then(|| format!("the log has {requests} requests, and the percentile needs {wanted}"))
     }
 }
 

@@ -12,7 +12,6 @@ use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{PlannedOp, by_blob, hottest, ideal_lru};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
-use super::super::workers::tally::Tally;
 use super::{Forecast, LengthInputs, Work};
 use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
 use crate::result::{FixedLength, Replayed, Round};
@@ -27,6 +26,8 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
 
 /// Number of requests before round 1, where only their time is wanted: in a closed loop, whatever the speed.
 const TRIED: usize = 2_000;
+/// Why a store without range reads cannot replay a log.
+pub(super) const NO_RANGES: &str = "no range reads, and the log has some";
 /// Maximum number of reads for which an ideal LRU cache is simulated.
 const LRU_OPS_MAX: usize = 1 << 20;
 
@@ -69,7 +70,7 @@ impl Work for ReplayWork {
             return not_possible("no request of the log is of these blobs");
         }
         if log.has(Op::Range) && !candidate_run.caps().range {
-            return not_possible("no range reads, and the log has some");
+            return not_possible(NO_RANGES);
         }
         candidate_run.replay(phase, &log)
     }
@@ -121,7 +122,10 @@ impl CandidateRun<'_> {
             self.warm = false;
             self.settle(phase, &mut meter, &mut round)?;
         }
-        note_log(log, speed, &tally, &mut round);
+        let offered = speed.map(|speed| speed * log.ops_per_s());
+        round.open = offered.map(|ops_per_s| open_loop(ops_per_s, &tally));
+        let done_per_s = tally.counters.acknowledged(tally.ops) as f64 / round.seconds;
+        round.replayed = Some(replayed(log, offered, done_per_s));
         let mut done = self.measured(round, &tally, &meter)?;
         if let Some(PhaseOutcome::Measured(round)) = &mut done {
             self.note_ideal_lru(phase, &ops, round);
@@ -130,7 +134,7 @@ impl CandidateRun<'_> {
     }
 
     /// Brings the store to where the log begins, with the sizes that the log shows.
-    fn begin_log(&mut self, log: &Replay) -> Result<()> {
+    pub(super) fn begin_log(&mut self, log: &Replay) -> Result<()> {
         let mut wanted = self.state.clone();
         for (id, size) in self.subject.corpus.sizes.iter().enumerate() {
             wanted.alive[id] = !log.makes(id);
@@ -154,11 +158,9 @@ impl CandidateRun<'_> {
     }
 }
 
-/// Notes what was replayed, and how many times the rate of the log it came to.
-fn note_log(log: &Replay, speed: Option<f64>, tally: &Tally, round: &mut Round) {
+/// Returns what is replayed of a log, at an offered rate or in a closed loop, and how many times its mean rate `ops_per_s` is.
+pub(super) fn replayed(log: &Replay, offered_ops_per_s: Option<f64>, ops_per_s: f64) -> Replayed {
+    let times = |ops_per_s: f64| ops_per_s / log.ops_per_s();
     let (requests, log_seconds) = (log.steps().len() as u64, log.seconds());
-    let log_rate = requests as f64 / log_seconds;
-    round.open = speed.map(|speed| open_loop(log_rate * speed, tally));
-    let reached = tally.counters.acknowledged(tally.ops) as f64 / round.seconds / log_rate;
-    round.replayed = Some(Replayed { requests, log_seconds, speed, reached });
+    Replayed { requests, log_seconds, speed: offered_ops_per_s.map(times), reached: times(ops_per_s) }
 }

@@ -46,6 +46,14 @@ impl LogOps {
         }
     }
 
+    /// Plans as many of the first requests of a log that only reads as take `seconds` at a mean rate, if there are as many.
+    pub fn at_rate(log: &Arc<Replay>, ops_per_s: f64, seconds: f64, workers: usize) -> LogOps {
+        let count = ((ops_per_s * seconds).ceil() as usize).clamp(1, log.steps().len());
+        let log_seconds = log.steps()[count - 1].at_us().max(1) as f64 / 1e6;
+        let speed = ops_per_s * log_seconds / count as f64;
+        LogOps::new(log, count, Vec::new(), Some(speed), workers)
+    }
+
     /// True for an open loop.
     pub fn is_open(&self) -> bool {
         self.pace.is_some()
@@ -181,6 +189,17 @@ mod tests {
             }
         }
         assert_eq!(LogOps::new(&log, 1000, vec![0; 50], None, 1).due(7), None);
+    }
+
+    #[test]
+    fn a_rate_has_as_many_requests_as_its_time_and_keeps_their_gaps() {
+        let log = log(false);
+        for (ops_per_s, seconds, expected) in [(1000.0, 0.5, 500), (100.0, 2.0, 200), (1e6, 10.0, 1000)] {
+            let ops = LogOps::at_rate(&log, ops_per_s, seconds, 1);
+            assert_eq!(ops.all().count(), expected);
+            let last = ops.due(expected - 1).unwrap() as f64 / 1e9;
+            assert!((expected as f64 / last / ops_per_s - 1.0).abs() < 0.01, "{last}");
+        }
     }
 
     #[test]

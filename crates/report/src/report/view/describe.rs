@@ -112,11 +112,12 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
     }
-    if let Some(replayed) = replayed(cells) {
-        parts.push(replayed);
-    } else if cells.iter().any(|cell| cell.is_ladder()) {
+    if cells.iter().any(|cell| cell.is_ladder()) {
         let limit = result.plan.limit.as_deref().unwrap_or_default();
         parts.push(format!("the highest rate at which response times keep to {limit}"));
+        parts.extend(reached(cells));
+    } else if let Some(replayed) = replayed(cells) {
+        parts.push(replayed);
     } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {
         parts.push(format!("{} ops/s offered", units::count(rate)));
     } else if cells.iter().any(|cell| !cell.counts.is_empty()) {
@@ -127,25 +128,32 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     parts.join(", ")
 }
 
-/// Describes the speed of a replay and, of candidates in a closed loop or behind, how many times the mean rate of the log they reach;
-/// `None` for other phases.
+/// Describes the speed of a replay; `None` for other phases.
 fn replayed(cells: &[&Cell]) -> Option<String> {
     let speed = cells.iter().flat_map(|cell| &cell.rounds).find_map(|round| round.replayed.as_ref())?.speed;
-    let reached = cells.iter().filter(|cell| !ranking::is_baseline(cell)).filter_map(|cell| {
-        let keeps_up = |round: &&Round| round.open.as_ref().is_some_and(|open| open.sustained);
+    Some(match (speed, reached(cells)) {
+        (None, None) => "the log as fast as the store can".to_owned(),
+        (None, Some(reached)) => format!("the log as fast as the store can, {reached}"),
+        (Some(speed), None) => format!("{speed} times the rate of the log, and all keep up"),
+        (Some(speed), Some(reached)) => {
+            format!("{speed} times the rate of the log, not all keep up, {reached}")
+        }
+    })
+}
+
+/// Describes how many times the mean rate of a log each candidate reaches, unless it keeps up with an offered one; `None` if all do.
+fn reached(cells: &[&Cell]) -> Option<String> {
+    let of_each = cells.iter().filter(|cell| !ranking::is_baseline(cell)).filter_map(|cell| {
+        let keeps_up =
+            |round: &&Round| round.rungs.is_empty() && round.open.as_ref().is_some_and(|open| open.sustained);
         let behind = cell.rounds.iter().filter(|round| !keeps_up(round));
         let mut times: Vec<f64> = behind.filter_map(|round| Some(round.replayed.as_ref()?.reached)).collect();
         times.sort_by(f64::total_cmp);
         Some(format!("`{}` {}", cell.store, units::count(*times.get(times.len() / 2)?)))
     });
-    let reached = units::listed(&reached.collect::<Vec<String>>(), "and");
-    Some(match speed {
-        None => format!("the log as fast as the store can; times its mean rate: {reached}"),
-        Some(speed) if reached.is_empty() => format!("{speed} times the rate of the log, and all keep up"),
-        Some(speed) => {
-            format!("{speed} times the rate of the log; not all keep up; times its mean rate: {reached}")
-        }
-    })
+    let of_each: Vec<String> = of_each.collect();
+    (!of_each.is_empty())
+        .then(|| format!("times the mean rate of the log: {}", units::listed(&of_each, "and")))
 }
 
 /// Describes store sharing, if clients do not share all stores.
