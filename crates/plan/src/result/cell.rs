@@ -185,7 +185,7 @@ pub struct Cell {
     pub curve: Vec<(f64, u64)>,
     /// Ops and service times by blob size.
     pub size_bands: Vec<SizeBand>,
-    /// Steps of an op that are timed separately; empty if it has none.
+    /// Steps of an op that are timed separately, or the kinds of op of a replay; empty if it has none.
     pub steps: Vec<Step>,
     /// Events per op that sessions counted (such as HTTP requests of a page), averaged over rounds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -251,6 +251,11 @@ impl Cell {
     /// run.
     pub fn on(&self) -> Option<&str> {
         on(&self.options)
+    }
+
+    /// True if a log was replayed. Its steps are kinds of op.
+    pub fn is_replay(&self) -> bool {
+        self.rounds.iter().any(|round| round.replayed.is_some())
     }
 
     /// True if the rate is the highest rung of a ladder of offered rates, not that of a closed loop.

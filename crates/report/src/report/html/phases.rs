@@ -574,10 +574,11 @@ fn bands(block: &Block<'_>) -> Table {
 }
 
 fn steps(block: &Block<'_>) -> Table {
-    let mut table = Table::new(
-        "Steps of an op",
-        ["store", "step", "#share of the op", "#p50", "#p90", "#p99", "#p99.9", "#longest"],
-    );
+    let [title, what, share] = match block.cells.iter().any(|cell| cell.is_replay()) {
+        true => ["Kinds of op", "kind", "#share of the time"],
+        false => ["Steps of an op", "step", "#share of the op"],
+    };
+    let mut table = Table::new(title, ["store", what, share, "#p50", "#p90", "#p99", "#p99.9", "#longest"]);
     for cell in &block.cells {
         for step in &cell.steps {
             let mut line = vec![named(&cell.store), TableCell::from(&step.name), percent(step.share).into()];

@@ -65,13 +65,14 @@ fn whole(mean: f64) -> String {
     if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
 }
 
-/// Separately timed steps of an op: mean, and share of the op.
+/// Separately timed steps of an op, or kinds of op: mean, and share of the time.
 pub(in crate::report) fn steps(cell: &Cell) -> Option<String> {
     let told = cell.steps.iter().map(|step| {
         let mean = step.mean_ns.map(|mean| format!(" {}", units::nanoseconds(mean.median)));
         format!("{}{} ({:.0} %)", step.name, mean.unwrap_or_default(), step.share * 100.0)
     });
-    (!cell.steps.is_empty()).then(|| format!("of an op: {}", told.collect::<Vec<_>>().join(", ")))
+    let of = if cell.is_replay() { "by kind of op" } else { "of an op" };
+    (!cell.steps.is_empty()).then(|| format!("{of}: {}", told.collect::<Vec<_>>().join(", ")))
 }
 
 /// Conditions common to a phase's cells.
