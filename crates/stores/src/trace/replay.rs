@@ -290,7 +290,9 @@ impl Requests {
             self.objects.push(Object { key: request.key, size: None, part: 0 });
         }
         let object = &mut self.objects[id as usize];
-        object.size = object.size.max(request.size);
+        if request.op != Op::Delete {
+            object.size = object.size.max(request.size);
+        }
         if request.op == Op::Range {
             object.part = object.part.max(request.sent);
         }
