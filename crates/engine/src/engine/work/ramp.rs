@@ -156,7 +156,7 @@ impl CandidateRun<'_> {
 impl CandidateRun<'_> {
     /// Returns why the requests of a log cannot be offered at one rate after the other; `None` if they can.
     fn why_not_offered(&self, log: &Replay) -> Option<String> {
-        let (wanted, requests) = (ops_wanted(&self.plan().limit).ceil(), log.steps().len());
+        let (wanted, requests) = (ops_wanted(&self.plan().limit).round(), log.steps().len());
         if log.has(Op::Put) || log.has(Op::Delete) {
             return Some("the log writes, and each rate would find what the one before it wrote".to_owned());
         }
