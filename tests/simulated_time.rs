@@ -122,6 +122,7 @@ fn run(pace: Pace) -> anyhow::Result<Tally> {
     let list = vec![op; OPS as usize];
     let stop = AtomicBool::new(false);
     let shared = WorkerContext {
+        evicts: false,
         clock: &clock,
         store: &store,
         keys: &corpus.keys,

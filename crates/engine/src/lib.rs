@@ -6,4 +6,4 @@ pub mod engine;
 
 use blobwise_judge::judge;
 use blobwise_plan::{plan, records, result, rules, subjects};
-use blobwise_stores::{corpus, host, input, redact, store, stores, suggest, units};
+use blobwise_stores::{corpus, host, input, redact, store, stores, suggest, trace, units};

@@ -6,4 +6,4 @@ pub mod result;
 pub mod rules;
 pub mod subjects;
 
-use blobwise_stores::{corpus, host, input, redact, store, stores, suggest, units};
+use blobwise_stores::{corpus, host, input, redact, store, stores, suggest, trace, units};

@@ -63,7 +63,7 @@ impl CrashLoad {
 
     /// Number of different keys.
     pub(super) fn keys(&self) -> u64 {
-        self.corpus.keys.len() as u64
+        self.corpus.blobs()
     }
 
     fn contents(&self) -> Digests {

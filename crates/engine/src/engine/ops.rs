@@ -834,8 +834,9 @@ mod tests {
     #[test]
     fn a_blob_takes_at_most_64_bytes_while_a_store_is_filled() {
         const BLOBS: usize = 1000;
-        let plan =
-            crate::plan::resolved("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = 1000");
+        let plan = crate::engine::work::resolved(
+            "stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = 1000",
+        );
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         let mut state = State::empty(&corpus);
         let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
@@ -1149,7 +1150,7 @@ mod tests {
             // The sizes are others, of the same distribution.
             assert_ne!(state.len, corpus.sizes);
             let median = corpus.quantile(0.5);
-            let below = state.len.iter().filter(|len| **len <= median).count();
+            let below = state.len.iter().filter(|len| u64::from(**len) <= median).count();
             assert!((420..=580).contains(&below), "{way}: {below}");
             puts.into_iter().max().unwrap_or(0)
         };

@@ -350,21 +350,21 @@ mod tests {
         for id in [1_000, 2_002] {
             let gone = said(|corpus, kept| {
                 kept.evicts = true;
-                drop(kept.blobs.remove(&corpus.keys[id]));
+                drop(kept.blobs.remove(&corpus.keys.at(id)));
             });
             let right = format!("{} are right", BLOBS - 1);
             assert_eq!(gone, [right.clone(), right]);
             let wrong = said(|corpus, kept| {
                 kept.evicts = true;
                 // Its neighbour is gone.
-                drop(kept.blobs.remove(&corpus.keys[id + 3]));
-                kept.blobs.get_mut(&corpus.keys[id]).into_iter().for_each(|blob| blob[0] ^= 1);
+                drop(kept.blobs.remove(&corpus.keys.at(id + 3)));
+                kept.blobs.get_mut(&corpus.keys.at(id)).into_iter().for_each(|blob| blob[0] ^= 1);
             });
             wrong.iter().for_each(|said| assert!(said.ends_with("has other bytes than were put"), "{said}"));
         }
         let [alone, together] = said(|corpus, kept| {
             kept.evicts = true;
-            drop(kept.blobs.insert(corpus.keys[2_001], vec![1]));
+            drop(kept.blobs.insert(corpus.keys.at(2_001), vec![1]));
         });
         assert!(alone.contains("though it was deleted") && alone == together, "{together}");
     }

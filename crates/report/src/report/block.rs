@@ -44,8 +44,6 @@ pub(super) enum Block {
     Code(&'static str, String),
     /// An empty line in a terminal.
     Gap,
-    /// Content of a page that other kinds of report do not have.
-    Figure(Markup),
 }
 
 // ---- terminal --------------------------------------------------------------------------------------------------------
@@ -81,7 +79,6 @@ fn put_in_terminal(text: &mut String, blocks: &[Block]) {
                 code.lines().for_each(|of_code| line(text, &format!("  {of_code}")));
             }
             Block::Gap => text.push('\n'),
-            Block::Figure(_) => {}
         }
     }
 }
@@ -193,7 +190,7 @@ pub(super) fn put_in_markdown(page: &mut Page, blocks: &[Block]) {
             Block::Code(language, code) => {
                 page.block(&format!("```{language}\n{}\n```", code.replace('`', "'")))
             }
-            Block::Gap | Block::Figure(_) => {}
+            Block::Gap => {}
         }
     }
 }
@@ -212,7 +209,6 @@ pub(super) fn on_page(blocks: &[Block]) -> Markup {
                 Block::Table(table) => (table),
                 Block::Code(_, code) => pre tabindex="0" { code { (code) } },
                 Block::Gap => {},
-                Block::Figure(figure) => (figure),
             }
         }
     }

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
-use super::super::ops::{PlannedOp, by_blob, hottest, ideal_lru};
+use super::super::ops::{PlannedOp, by_blob, hottest};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
 use super::{Forecast, LengthInputs, Work};
@@ -148,12 +148,13 @@ impl CandidateRun<'_> {
     }
 
     /// Notes the device reads of an ideal LRU cache, if the log only reads whole blobs and memory is limited.
-    fn note_ideal_lru(&self, phase: &Phase, ops: &LogOps, round: &mut Round) {
+    fn note_ideal_lru(&mut self, phase: &Phase, ops: &LogOps, round: &mut Round) {
         let Some(memory) = &mut round.memory else { return };
         let Some(budget) = self.plan().memory_of(phase, self.subject.corpus.bytes()) else { return };
         let list: Vec<PlannedOp> = ops.all().take(LRU_OPS_MAX + 1).collect();
         if list.iter().all(|op| op.kind == OpKind::Get) {
-            memory.ideal_lru_bytes_per_byte = ideal_lru(&[list], budget);
+            let known = &self.run.ideal_lru;
+            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.of(known, &[list], budget);
         }
     }
 }

@@ -104,7 +104,7 @@ impl LogOps {
         let (kind, generation, offset) = match step.op() {
             Op::Range => {
                 let choices = self.log.sizes()[blob as usize] - u64::from(len) + 1;
-                (OpKind::Range, 0, ((place as u64).wrapping_mul(ODD) >> 8) % choices)
+                (OpKind::Range, 0, (((place as u64).wrapping_mul(ODD) >> 8) % choices) as u32)
             }
             Op::Put => (OpKind::Put, self.generations[blob as usize].wrapping_add(step.write()), 0),
             Op::Delete => (OpKind::Delete, 0, 0),

@@ -10,7 +10,6 @@ use super::ageing::{self, AGEING_PHASES, OVERWRITES};
 use super::corpora;
 use super::design::PhaseSelectors;
 use super::growth::{self, GROWTH_PHASES};
-use super::phases::repeated_of;
 use super::selector::Selector;
 use super::values::{
     MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares, parse_speed,
@@ -160,7 +159,7 @@ impl Design {
     }
 
     /// Lets a sample of files exceed its default size, where that has fewer than 200 of them, up to `room_bytes`.
-    pub(super) fn open_sample(&mut self, room_bytes: u64) {
+    pub fn open_sample(&mut self, room_bytes: u64) {
         self.corpora.iter_mut().for_each(|corpus| corpus.open_sample(room_bytes));
     }
 

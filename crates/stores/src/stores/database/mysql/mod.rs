@@ -625,7 +625,7 @@ impl MySql {
     }
 
     /// Names of the tables of blobs.
-    fn tables(&self) -> &'static str {
+    fn table_names(&self) -> &'static str {
         match self.shape {
             MySqlLayout::Blob => "blobs",
             MySqlLayout::Chunked { .. } => "blobs, pieces",
@@ -743,7 +743,7 @@ impl Store for MySql {
         export(&mut admin, "marker")?;
         instance::wait_for_purge(&mut admin)?;
         // Also writes the pages that the purge changed.
-        export(&mut admin, self.tables())
+        export(&mut admin, self.table_names())
     }
 
     fn totals(&self) -> Result<(u64, u64)> {
@@ -777,7 +777,7 @@ impl Store for MySql {
 
     /// InnoDB rebuilds each table with its indexes.
     fn compact(&mut self) -> Result<()> {
-        let statement = format!("OPTIMIZE TABLE {}", self.tables());
+        let statement = format!("OPTIMIZE TABLE {}", self.table_names());
         // A failure is a row of the answer, beside notes: the table, what was done, the kind of message, and the message.
         let told: Vec<(String, String, String, String)> = lock(&self.admin).query(&statement)?;
         match told.into_iter().find(|(_, _, kind, _)| kind.eq_ignore_ascii_case("error")) {
