@@ -86,16 +86,15 @@ pub fn trials() -> Vec<Trial> {
         ),
         Trial::test("what an archive cannot do is left out, and it says so", append_only),
     ];
-    for plan in plans() {
-        // A plan of which nothing can run here has nothing to show.
-        let text = PlanText::load(&plan).unwrap_or_else(|error| panic!("{plan}: {error:#}"));
-        if !text.plans.is_empty() {
-            continue;
-        }
-        let missing = text.resolve(false).err().map(|error| format!("{error:#}"));
-        trials.push(needing(&format!("plan {plan} runs tiny"), missing, move || tiny(&plan)));
-    }
+    trials.extend(plans().into_iter().filter_map(of_plan));
     trials
+}
+
+/// The trial of a shipped plan; none of a plan of plans. One of which nothing can run here has nothing to show.
+fn of_plan(plan: String) -> Option<Trial> {
+    let text = PlanText::load(&plan).unwrap_or_else(|error| panic!("{plan}: {error:#}"));
+    let missing = text.resolve(false).err().map(|error| format!("{error:#}"));
+    text.plans.is_empty().then(|| needing(&format!("plan {plan} runs tiny"), missing, move || tiny(&plan)))
 }
 
 /// Runs two stores briefly.

@@ -509,7 +509,7 @@ pub fn ageing(
         let kind = if replacement.turnover { OpKind::Put } else { OpKind::Overwrite };
         let put = PlannedOp { blob: id, kind, len: len as u32, generation, offset: 0 };
         if replacement.turnover {
-            let len = state.len[id as usize] as u32;
+            let len = state.len[id as usize];
             let delete = PlannedOp { kind: OpKind::Delete, len, generation: generation - 1, ..put };
             state.apply(&delete);
             ops.push(delete);

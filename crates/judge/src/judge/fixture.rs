@@ -35,6 +35,7 @@ pub fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
 }
 
 /// Returns a result with these cells and turns; `claims` is the text of its plan.
+#[expect(clippy::unwrap_used, reason = "the result of a test is right")]
 pub fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
     let value = json!({
         "schema": 1, "complete": true, "plan": PlanText::parse(claims).unwrap(),

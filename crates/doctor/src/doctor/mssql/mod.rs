@@ -12,6 +12,11 @@ mod counted;
 #[cfg(feature = "mssql")]
 mod digest;
 mod disks;
+// Its statements are held to the same grammar as those of the store.
+#[cfg(test)]
+#[path = "../../../../stores/src/wire/mssql/grammar.rs"]
+#[expect(dead_code, reason = "statements of the store need more of it")]
+mod grammar;
 mod indexes;
 mod queries;
 mod room;

@@ -335,7 +335,7 @@ mod tests {
     use sqlparser::ast::Statement;
 
     use super::*;
-    use crate::wire::mssql::grammar::{parse, reads_what_is_documented};
+    use super::super::grammar::{parse, reads_what_is_documented};
 
     /// All statements that are sent, by name.
     fn all() -> Vec<(&'static str, String)> {

@@ -206,7 +206,7 @@ mod tests {
     fn puts_have_the_generation_that_follows() {
         let log = log(true);
         let ops = LogOps::new(&log, 1000, vec![7; 50], None, 1);
-        let mut generations = vec![7; 50];
+        let mut generations = [7; 50];
         for op in ops.all().filter(|op| op.kind == OpKind::Put) {
             generations[op.blob as usize] += 1;
             assert_eq!(op.generation, generations[op.blob as usize]);

@@ -17,10 +17,11 @@ use mongodb::{Client, Collection, Database};
 use tokio::runtime::{Builder, Runtime};
 
 #[cfg(test)]
-pub use self::product::tests as answers;
+pub(crate) use self::product::tests as answers;
 pub use self::product::{MongoProduct, value_at};
 use crate::store::*;
 
+/// A client of one database, with a runtime of its own for the asynchronous driver.
 pub struct MongoClient {
     client: Client,
     database: Database,
@@ -86,6 +87,7 @@ impl MongoClient {
         Ok(connection)
     }
 
+    /// The database of the client.
     pub fn database(&self) -> &Database {
         &self.database
     }
@@ -156,6 +158,7 @@ impl MongoClient {
         Ok(number("storageSize")? + number("indexSize")?)
     }
 
+    /// Drops the database and everything in it.
     pub fn drop_database(&self) -> Result<()> {
         self.run(async { self.database.drop().await.map_err(from_mongo) })
     }

@@ -65,7 +65,7 @@ pub fn value_at(answer: &Document, path: &[&str]) -> Option<String> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use mongodb::bson::doc;
 
     use super::*;

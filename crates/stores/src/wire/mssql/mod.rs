@@ -1,7 +1,7 @@
 //! SQL Server: its URL, and an asynchronous driver on a runtime of its own, on the calling thread.
 
 #[cfg(test)]
-pub mod grammar;
+pub(crate) mod grammar;
 
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub struct MsSqlAddress {
 }
 
 impl MsSqlAddress {
+    /// Parses `mssql://USER:PASSWORD@HOST[:PORT][/DATABASE]`.
     pub fn from_url(text: &str) -> anyhow::Result<MsSqlAddress> {
         let shown = crate::redact::without_passwords(text);
         let address = MsSqlAddress::parse(text);
@@ -82,6 +83,7 @@ impl MsSqlAddress {
 /// Why there is no result.
 #[derive(Debug)]
 pub enum MsSqlError {
+    /// No answer in time.
     TimedOut,
     /// An error of the server, the network or the driver.
     Said(Tds),

@@ -598,10 +598,8 @@ impl Store for Postgres {
         if self.host.is_theirs() || self.config.tls.mode == TlsMode::VerifyFull {
             facts.insert("tls".into(), lock(&self.admin).tls(&self.config));
         }
-        if self.host.is_theirs() {
-            if self.object_bytes()?.is_none() {
-                facts.insert("not_told".into(), "footprint (SELECT on pg_largeobject)".into());
-            }
+        if self.host.is_theirs() && self.object_bytes()?.is_none() {
+            facts.insert("not_told".into(), "footprint (SELECT on pg_largeobject)".into());
         }
         Ok(facts)
     }
