@@ -103,7 +103,7 @@ fn engine_statistics_and_reports_name_no_store() {
     }
     let mut wrong = Vec::new();
     for below in ["crates/engine/src/engine", "crates/judge/src/judge", "crates/report/src/report"] {
-        for path in files(below, "rs") {
+        for path in sources(below) {
             for line in code(&read(&path)) {
                 let words: BTreeSet<&str> =
                     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '/').collect();

@@ -8,9 +8,11 @@ use super::run::{RunFlags, program};
 use super::signals::Signals;
 use super::{CommandOutcome, collection, eprint};
 use crate::engine::clients::{Clients, Introduction, ServingClient};
+use crate::engine::work::ResolvePlan;
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::host::ranks::{self, HostIdentity, MessagePassing};
+use crate::plan::PlanText;
 use crate::result::MeasuringProgram;
 
 /// Runs the command: alone, as rank 0 of several, or as one of the others.
@@ -63,6 +65,7 @@ fn follow(post: Box<dyn MessagePassing>) -> Result<CommandOutcome> {
         clock: &clock,
         wall: &machine::wall_ns,
         introduction: introduction(),
+        design: |plan, candidates| PlanText::parse(plan)?.design(candidates),
         stop,
     };
     let outcome = served.serve();

@@ -22,4 +22,4 @@ pub mod work;
 pub mod workers;
 
 #[cfg(test)]
-mod whole;
+mod tests;

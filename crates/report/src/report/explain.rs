@@ -2,7 +2,7 @@
 //! resources, and what speaks against it. For a terminal of 80 columns.
 
 use super::block::{self, Block};
-use super::growth;
+use super::forecast;
 use super::table::{Table, TableCell, shown};
 use super::view::describe::describe;
 use super::view::memory;
@@ -95,7 +95,7 @@ fn figure(result: &RunResult, cell: &Cell) -> Vec<String> {
     all.extend(cell.bytes_per_s.as_ref().map(|rate| format!("Bytes of blobs a second: {}.", bytes(rate))));
     all.extend(way(cell));
     all.extend(set_aside(result, cell));
-    all.extend(growth::of_cell(result, cell));
+    all.extend(forecast::of_cell(result, cell));
     all
 }
 

@@ -17,6 +17,7 @@ pub mod disk;
 pub mod explain;
 pub mod fault_injection;
 mod findings;
+mod forecast;
 mod growth;
 pub mod html;
 pub mod live;

@@ -334,8 +334,8 @@ pub(super) fn lengths(column: &Row) -> String {
 mod tests {
     use sqlparser::ast::Statement;
 
-    use super::*;
     use super::super::grammar::{parse, reads_what_is_documented};
+    use super::*;
 
     /// All statements that are sent, by name.
     fn all() -> Vec<(&'static str, String)> {

@@ -1,6 +1,5 @@
 //! A process of a rank other than 0: it does its part of every job and judges nothing.
 
-use crate::engine::work::ResolvePlan;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +16,7 @@ use super::own::ClientStore;
 use super::{SPIN_BETWEEN_PINGS, digest_of, stock_up};
 use crate::corpus::Corpus;
 use crate::host::ranks::{MessagePassing, SPIN, wait};
-use crate::plan::PlanText;
+use crate::plan::Design;
 use crate::result::CandidateResult;
 use crate::store::{Adapter, Capabilities, Common, Mode, Options, Setup, Store, told};
 use crate::stores;
@@ -35,6 +34,8 @@ pub struct ServingClient<'a, C: Clock> {
     pub wall: &'a (dyn Fn() -> i64 + Sync),
     /// Identity of this process.
     pub introduction: Introduction,
+    /// Resolves a plan's text for candidates that rank 0 has.
+    pub design: fn(&str, &[CandidateResult]) -> Result<Design>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -56,7 +57,7 @@ impl<C: Clock> ServingClient<'_, C> {
                     spin = SPIN_BETWEEN_PINGS;
                 }
                 (ClientRequest::Prepare { plan, candidates, dir, sign }, _) => {
-                    match prepared(&plan, &candidates) {
+                    match (self.design)(&plan, &candidates).and_then(|design| design.build_corpora()) {
                         Ok(made) => {
                             let digests = made.iter().map(digest_of).collect();
                             corpora = made;
@@ -225,11 +226,6 @@ impl<C: Clock> StartBarrier for FollowerStartBarrier<'_, C> {
         *self.instant.lock().unwrap_or_else(PoisonError::into_inner) = Some(instant);
         Ok(instant)
     }
-}
-
-/// Builds the corpora of a plan.
-fn prepared(plan: &str, candidates: &[CandidateResult]) -> Result<Vec<Corpus>> {
-    PlanText::parse(plan)?.design(candidates)?.build_corpora()
 }
 
 /// Joins a store that another process has opened, or opens one of this process's own.

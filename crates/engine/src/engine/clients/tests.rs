@@ -110,6 +110,7 @@ fn with_clients(ahead: &[u64], test: Test<'_>) {
                     clock: &clock,
                     wall: &wall,
                     introduction: introduction(),
+                    design: |plan, candidates| PlanText::parse(plan)?.design(candidates),
                     stop,
                 };
                 let served = served.serve();

@@ -19,7 +19,7 @@ use crate::store::Durability;
 use crate::trace::{Op, Replay};
 
 const STANDARD: &[StandardPhase] = &[StandardPhase {
-    id: REPLAY,
+    id: "replay",
     about: "replays the requests of `--trace`, as fast as the store can, or at `--speed` times the rate of the log",
     phases: |_| vec![Phase::replay(REPLAY, f64::INFINITY)],
 }];
