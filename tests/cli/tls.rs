@@ -159,7 +159,7 @@ fn with_and_without() -> Outcome {
     let [None, Some(told)] = told.as_slice() else { return Err(format!("{told:?}").into()) };
     assert!(told.starts_with("TLSv1.3, TLS_") && told.ends_with("certificate and name checked"), "{told}");
     let theirs = format!("--set redis.tls=true --set redis.url=redis://127.0.0.1:{CLOSED}");
-    work.say(&quick("redis", &theirs)).refused(&["redis", "`tls=true` is of private servers"]);
+    Work::new().say(&quick("redis", &theirs)).refused(&["redis", "`tls=true` is of private servers"]);
     Ok(())
 }
 

@@ -122,7 +122,7 @@ impl UserServerStore {
             let bytes_max = Some(units::parse_bytes(&named).ok()?);
             let request = CorpusSpecification { blobs_max: None, bytes_max, ..planned.request.clone() };
             let sizes = self.sizes(&Corpus::build(&request).ok()?);
-            if room.fits(&self.demand(plan, &sizes)) {
+            if room.fits_easily(&self.demand(plan, &sizes)) {
                 return Some(named);
             }
             bytes = bytes * 4 / 5;

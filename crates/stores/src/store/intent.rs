@@ -130,6 +130,12 @@ impl ServerLimit {
         self.may_evict || (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX
     }
 
+    /// True if the demand fits although the server has come to hold a little more meanwhile, such as the buffers of a connection.
+    pub fn fits_easily(&self, demand: &Demand<'_>) -> bool {
+        const SPARE: f64 = 0.95;
+        self.may_evict || (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX * SPARE
+    }
+
     /// The most blobs that fit, given that not all of them do.
     pub fn blobs_that_fit(&self, demand: &Demand<'_>) -> usize {
         let (mut fit, mut too_many) = (0, demand.sizes.len());
