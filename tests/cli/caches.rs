@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server};
 use blobwise::result::{RunResult, Status, Verdict};
-use blobwise::store::Durability;
+use blobwise::store::{Common, Durability, Key, Mode, Options, Setup};
+use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 
+use crate::opening;
 use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{run_until, send, wait};
@@ -44,6 +46,7 @@ pub fn trials() -> Vec<Trial> {
             half_the_corpus,
         ),
         needing("a redis evicts what others keep only where that is allowed", redis(), theirs_may_evict),
+        needing("a mark that a redis evicted is put again", redis(), mark_evicted),
         needing("caches are no answer to where files live", memcached().or_else(redis), no_answer),
         needing("workers and servers are pinned apart", memcached(), pinned_apart),
         needing("no process and no file is told the secret of a URL", memcached().or_else(redis), untold),
@@ -477,6 +480,36 @@ fn theirs_may_evict() -> Outcome {
     work.say(&format!("{line} --set redis.evicts=allowed"))
         .refused(&["maxmemory-policy noeviction", "leave out evicts=allowed"]);
     work.say(&format!("{line} --set redis.maxmemory=1GB")).refused(&["`maxmemory` is the size of a private"]);
+    Ok(())
+}
+
+/// Nothing reads a mark, so that a server evicts it before the blobs: without it, nobody finds what a killed run leaves, and a store
+/// that is opened again in another class is none of ours.
+fn mark_evicted() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
+    let Some(Entry::Ready(redis)) = stores::find("redis") else { return Err("no redis".into()) };
+    let url = format!("redis://:{PASSWORD}@127.0.0.1:{}", theirs.port);
+    let mut values = opening::options_at(redis, &url).values().clone();
+    values.insert("evicts".to_owned(), "allowed".to_owned());
+    let (options, dir, common) = (Options::new(values), work.path("store"), Common::new(work.path("cache")));
+    std::fs::create_dir(&dir)?;
+    let open = |mode| {
+        let setup = opening::small(&dir, &common, &options);
+        (redis.open)(&Setup { mode, durability: Durability::None, ..setup })
+    };
+    let store = open(Mode::Create)?;
+    let ours = keys(theirs.port, "blobwise_*");
+    let [mark] = ours.as_slice() else { return Err(format!("{ours:?}").into()) };
+    let evict = || assert_eq!(lines(theirs.port, &format!("DEL {mark}"), 1), [":1"]);
+    store.session()?.put(&Key::of_digest(3, 0xabc), b"a blob")?;
+    evict();
+    store.evictions()?;
+    assert_eq!(lines(theirs.port, &format!("HGET {mark} made_by_blobwise"), 2), ["$3", "yes"]);
+    evict();
+    store.close()?;
+    open(Mode::Open)?.remove()?;
+    assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
     Ok(())
 }
 

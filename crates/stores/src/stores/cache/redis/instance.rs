@@ -12,7 +12,7 @@ use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::remove_all;
-use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
+use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, is_our_name, own_name};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply};
 
@@ -298,6 +298,13 @@ pub(super) fn create_name(
     }
     remove_stale(admin, remover)?;
     let name = own_name();
+    std::fs::write(dir.join(NAME_FILE), &name)?;
+    put_mark(admin, &name, dir)?;
+    Ok(name)
+}
+
+/// Puts the mark of the store in a directory, or what is missing of it.
+pub(super) fn put_mark(admin: &mut RedisClient, name: &str, dir: &Path) -> Result<()> {
     let Owner { machine, dir: used_by } = Owner::for_dir(dir);
     let words: [&[u8]; 8] = [
         b"HSET",
@@ -309,17 +316,24 @@ pub(super) fn create_name(
         b"dir",
         used_by.as_bytes(),
     ];
-    std::fs::write(dir.join(NAME_FILE), &name)?;
-    admin.ask(&words)?;
-    Ok(name)
+    admin.ask(&words).map(drop)
 }
 
-/// Finds the name again after the store was closed.
-pub(super) fn find_name(admin: &mut RedisClient, dir: &Path, external: bool) -> Result<String> {
+/// Finds the name again after the store was closed. Where the server may have `evicted` the mark, it is put again: the name is that
+/// of a file of ours, and nobody else has it.
+pub(super) fn find_name(
+    admin: &mut RedisClient,
+    dir: &Path,
+    external: bool,
+    evicted: bool,
+) -> Result<String> {
     if !external {
         return Ok(PRIVATE_NAME.to_owned());
     }
     let name = std::fs::read_to_string(dir.join(NAME_FILE)).context("the name of our keys is lost")?;
+    if evicted && is_our_name(&name) {
+        put_mark(admin, &name, dir)?;
+    }
     match owner(admin, &name)? {
         Some(_) => Ok(name),
         None => Err(Error::Failed(anyhow!("`{name}` does not carry our mark; it is left alone"))),
@@ -378,7 +392,8 @@ fn remove_name(client: &mut RedisClient, name: &str) -> Result<()> {
 pub(super) fn remove_stale(admin: &mut RedisClient, remover: &Remover<'_>) -> Result<()> {
     let mut names = Vec::new();
     admin.scan(&format!("{OURS}*"), &mut |key| {
-        if !key.contains(':') {
+        // Names go into patterns.
+        if is_our_name(key) {
             names.push(key.to_owned());
         }
     })?;

@@ -4,7 +4,7 @@ mod instance;
 mod rights;
 pub(in crate::stores) mod room;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -165,6 +165,8 @@ struct Redis {
     op_timeout: Duration,
     flavour: &'static RedisProduct,
     may_evict: bool,
+    /// The directory in our mark, where the user's server may evict the mark.
+    marked_for: Option<PathBuf>,
     admin: Mutex<RedisClient>,
     /// The private server; stopped after everything above is dropped.
     instance: Option<RedisServer>,
@@ -189,7 +191,7 @@ struct PrefixAccess {
 fn join(setup: &Setup, flavour: &'static RedisProduct, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let way: PrefixAccess = join_token.read()?;
     let admin = RedisClient::connect(&way.address, &way.login, setup.op_timeout)?;
-    Ok(Box::new(Redis { joined: true, ..Redis::of(setup, flavour, way, admin) }))
+    Ok(Box::new(Redis { joined: true, marked_for: None, ..Redis::of(setup, flavour, way, admin) }))
 }
 
 fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>> {
@@ -226,7 +228,7 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
             let remover = Remover { address: &address, login: &login, patience: setup.op_timeout };
             instance::create_name(&mut admin, setup.dir, external, &remover)?
         }
-        Mode::Open => instance::find_name(&mut admin, setup.dir, external)?,
+        Mode::Open => instance::find_name(&mut admin, setup.dir, external, may_evict(setup.options))?,
     };
     let way = PrefixAccess { address, login, name, flush };
     Ok(Box::new(Redis { instance, ..Redis::of(setup, flavour, way, admin) }))
@@ -236,6 +238,7 @@ impl Redis {
     /// A store with these connection data.
     fn of(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess, admin: RedisClient) -> Redis {
         let PrefixAccess { address, login, name, flush } = way;
+        let is_evicted = may_evict(setup.options) && !setup.options.text(URL.name).is_empty();
         Redis {
             address,
             login,
@@ -247,6 +250,7 @@ impl Redis {
             op_timeout: setup.op_timeout,
             flavour,
             may_evict: may_evict(setup.options),
+            marked_for: is_evicted.then(|| setup.dir.to_owned()),
             admin: Mutex::new(admin),
             instance: None,
             joined: false,
@@ -366,7 +370,12 @@ impl Store for Redis {
         if !self.may_evict {
             return Ok(None);
         }
-        instance::evictions(&mut lock(&self.admin)).map(Some)
+        let mut admin = lock(&self.admin);
+        // Nothing reads the mark, so that it goes before the blobs do, and without it nobody finds what a killed run leaves.
+        if let Some(dir) = &self.marked_for {
+            instance::put_mark(&mut admin, &self.name, dir)?;
+        }
+        instance::evictions(&mut admin).map(Some)
     }
 
     /// The append-only file. In the durable classes it is the only file: the blobs are in memory.
