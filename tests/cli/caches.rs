@@ -468,7 +468,7 @@ fn theirs_may_evict() -> Outcome {
     let theirs = Theirs::redis(&work, &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
     let line = "run --stores redis --corpus fixed:20kB --blobs 1600 --rounds 1 --phases fill,read-warm --durability none --out out";
     let line = format!("{line} {}", theirs.redis_url());
-    work.say(&line).refused(&["left of maxmemory", "evicts=allowed"]);
+    work.say(&line).refused(&["left of maxmemory", "others' too (the option evicts=allowed)"]);
     let said = work.say(&format!("{line} --set redis.evicts=allowed")).ended(0);
     let first = said.stderr.lines().next().unwrap_or_default();
     assert!(first.contains("the server evicts keys (allkeys-lru), others' among them"), "{first}");
@@ -480,6 +480,9 @@ fn theirs_may_evict() -> Outcome {
     work.say(&format!("{line} --set redis.evicts=allowed"))
         .refused(&["maxmemory-policy noeviction", "leave out evicts=allowed"]);
     work.say(&format!("{line} --set redis.maxmemory=1GB")).refused(&["`maxmemory` is the size of a private"]);
+    // In a private server there is nothing of others.
+    work.say(&quick("redis", "--set redis.evicts=allowed")).refused(&["`evicts=allowed` is of your own"]);
+    work.say(&quick("redis", "--set redis.maxmemory=1TiB")).refused(&["more than three quarters"]);
     Ok(())
 }
 

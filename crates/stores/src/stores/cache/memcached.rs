@@ -57,7 +57,9 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     traits: |options| Traits { may_evict: servers::may_evict(options, &MEMORY), ..servers::traits(options) },
     memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs {
-        of_machine: |options| certificate::refusal(options, &MEMCACHED),
+        of_machine: |options| {
+            certificate::refusal(options, &MEMCACHED).or_else(|| servers::refusal_of_cache(options, &MEMORY))
+        },
         of_server: Some(intent),
         ..Needs::NOTHING
     },
@@ -181,7 +183,7 @@ fn room(stats: Facts, may_evict: bool) -> Option<ServerLimit> {
     let evicts = stats.get("evictions").is_none_or(|evictions| evictions != "off");
     let when_full =
         if evicts { "evicts the items that were not used for longest" } else { "refuses every write (-M)" };
-    let offer = if evicts { ", or let it evict (the option evicts=allowed)" } else { "" };
+    let offer = if evicts { servers::EVICTS_OFFERED } else { "" };
     let classes = Classes::of(&stats);
     Some(ServerLimit {
         limit: format!("its memory of {} (-m)", units::bytes(most as f64)),

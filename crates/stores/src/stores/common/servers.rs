@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::{keys, lock};
+use crate::host::machine::memory_bytes;
 use crate::store::*;
+use crate::units;
 
 /// How long a server may take to become ready. The first start after a crash replays its log.
 pub(in crate::stores) const START_PATIENCE: Duration = Duration::from_secs(90);
@@ -72,6 +74,10 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
 pub(in crate::stores) const EVICTS: OptionSpec = OptionSpec::choice("evicts", &["refused", "allowed"])
     .about("allowed: your own server may evict what is there, others' too, to make room for a run's blobs; misses are counted");
 
+/// What the owner of a server that evicts can do when it has too little room, and what that loses.
+pub(in crate::stores) const EVICTS_OFFERED: &str =
+    ", or let it throw away what is there, others' too (the option evicts=allowed)";
+
 /// True if blobs may be evicted: a private server has the size in this option, or the user's may evict.
 pub(in crate::stores) fn may_evict(options: &Options, size: &OptionSpec) -> bool {
     match options.text(URL.name) {
@@ -86,6 +92,30 @@ pub(in crate::stores) fn check_size(options: &Options, size: &OptionSpec) -> Res
         options.text(URL.name).is_empty() || options.number(size.name) == 0,
         "the option `{}` is the size of a private server, and your own server has its size already",
         size.name
+    );
+    Ok(())
+}
+
+/// Why a private cache cannot have these options; `None` if it can.
+pub(in crate::stores) fn refusal_of_cache(options: &Options, size: &OptionSpec) -> Option<anyhow::Error> {
+    check_private(options, size, memory_bytes()).err()
+}
+
+/// Refuses leave to evict what others keep where nobody else is, and a size that would make a machine of `memory_bytes` swap.
+fn check_private(options: &Options, size: &OptionSpec, memory_bytes: u64) -> anyhow::Result<()> {
+    const SHARE_MAX: f64 = 0.75;
+    ensure!(
+        options.text(EVICTS.name) != "allowed",
+        "`evicts=allowed` is of your own server: name that by `url`, or give a private one its size by `{}`",
+        size.name
+    );
+    let asked = options.number(size.name);
+    ensure!(
+        memory_bytes == 0 || asked as f64 <= SHARE_MAX * memory_bytes as f64,
+        "`{}={}` is more than three quarters of this machine's memory, which is {}",
+        size.name,
+        units::typed_bytes(asked),
+        units::bytes(memory_bytes as f64)
     );
     Ok(())
 }
@@ -343,6 +373,20 @@ mod tests {
         assert_eq!(tried(2, taken), (3, true));
         assert_eq!(tried(9, taken), (3, false));
         assert_eq!(tried(2, "no such module"), (1, false));
+    }
+
+    #[test]
+    fn a_private_cache_has_neither_others_in_it_nor_more_memory_than_the_machine() {
+        const SIZE: OptionSpec = OptionSpec::bytes("memory", 0, 1 << 40, "0");
+        let said = |evicts: &str, size: &str| {
+            let values = [(EVICTS.name, evicts), (SIZE.name, size)];
+            let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let outcome = check_private(&Options::new(values.into()), &SIZE, 1 << 30);
+            outcome.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(said("refused", "0") + &said("refused", "805306368"), "");
+        assert!(said("allowed", "0").contains("is of your own server"));
+        assert!(said("refused", "1073741824").starts_with("`memory=1GiB` is more than three quarters"));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     traits,
     memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs {
-        of_machine: |options| certificate::refusal(options, &REDIS_SERVER.program),
+        of_machine: |options| refusal(options, &REDIS_SERVER),
         of_server: Some(room::intent),
         ..Needs::NOTHING
     },
@@ -79,16 +79,17 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     name: "valkey",
     about: "Valkey: the blob as one string; a log on disk in the durable classes",
     programs: &[VALKEY_SERVER.program],
-    needs: Needs {
-        of_machine: |options| certificate::refusal(options, &VALKEY_SERVER.program),
-        ..REDIS.needs
-    },
+    needs: Needs { of_machine: |options| refusal(options, &VALKEY_SERVER), ..REDIS.needs },
     open: |setup| open(setup, &VALKEY_SERVER),
     ..REDIS
 };
 
 fn traits(options: &Options) -> Traits {
     Traits { may_evict: may_evict(options), ..servers::traits(options) }
+}
+
+fn refusal(options: &Options, flavour: &RedisProduct) -> Option<anyhow::Error> {
+    certificate::refusal(options, &flavour.program).or_else(|| servers::refusal_of_cache(options, &MAXMEMORY))
 }
 
 fn may_evict(options: &Options) -> bool {

@@ -78,7 +78,7 @@ fn rooms(info: &Facts, evicts: Option<bool>) -> (Vec<ServerLimit>, Option<String
         let left = most.saturating_sub(counted);
         // Other policies evict none of ours, and refuse writes in the end.
         let evicts = evicts.filter(|_| policy.starts_with("allkeys"));
-        let offer = if evicts == Some(false) { ", or let it evict (the option evicts=allowed)" } else { "" };
+        let offer = if evicts == Some(false) { servers::EVICTS_OFFERED } else { "" };
         let room = room(limit, left, when_full, &format!("raise maxmemory{offer}"));
         return (vec![ServerLimit { may_evict: evicts == Some(true), ..room }], None);
     }
