@@ -39,7 +39,7 @@ impl Checksum {
     }
 
     /// The checksum of a blob as the protocol writes it; `None` without an algorithm.
-    fn of(self, blob: &[u8]) -> Option<String> {
+    pub(super) fn of(self, blob: &[u8]) -> Option<String> {
         match self {
             Checksum::None => None,
             Checksum::Crc32 => {
@@ -51,10 +51,10 @@ impl Checksum {
         }
     }
 
-    /// Adds the checksum of a blob to the headers to be signed, and returns the header as a line; empty without an algorithm.
-    pub(super) fn sign(self, signed: &mut Map<'_>, blob: &[u8]) -> String {
-        self.name().zip(self.of(blob)).map_or_else(String::new, |(name, sum)| {
-            header(signed, format!("x-amz-checksum-{}", name.to_lowercase()), sum)
+    /// Adds a checksum to the headers to be signed, and returns the header as a line; empty without an algorithm.
+    pub(super) fn sign(self, signed: &mut Map<'_>, sum: Option<&str>) -> String {
+        self.name().zip(sum).map_or_else(String::new, |(name, sum)| {
+            header(signed, format!("x-amz-checksum-{}", name.to_lowercase()), sum.to_owned())
         })
     }
 
@@ -66,9 +66,9 @@ impl Checksum {
     }
 
     /// The checksum of a part, in the list that ends an upload in parts; empty without an algorithm.
-    pub(super) fn element(self, part: &[u8]) -> String {
+    pub(super) fn element(self, sum: Option<&str>) -> String {
         self.name()
-            .zip(self.of(part))
+            .zip(sum)
             .map_or_else(String::new, |(name, sum)| format!("<Checksum{name}>{sum}</Checksum{name}>"))
     }
 }
@@ -97,10 +97,14 @@ mod tests {
     #[test]
     fn what_is_signed_is_what_is_sent() {
         let mut signed = Map::new();
-        assert_eq!(Checksum::Crc32.sign(&mut signed, b"123456789"), "x-amz-checksum-crc32: y/Q5Jg==\r\n");
+        let sum = Checksum::Crc32.of(b"123456789");
+        assert_eq!(Checksum::Crc32.sign(&mut signed, sum.as_deref()), "x-amz-checksum-crc32: y/Q5Jg==\r\n");
         assert_eq!(signed.get("x-amz-checksum-crc32"), Some("y/Q5Jg=="));
         assert_eq!(Checksum::Sha256.announce(&mut signed), "x-amz-checksum-algorithm: SHA256\r\n");
-        assert_eq!(Checksum::Crc32.element(b"123456789"), "<ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>");
-        assert_eq!(Checksum::None.sign(&mut Map::new(), b"1") + &Checksum::None.element(b"1"), "");
+        let element = Checksum::Crc32.element(sum.as_deref());
+        assert_eq!(element, "<ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>");
+        let none = Checksum::None.of(b"1");
+        let none = none.as_deref();
+        assert_eq!(Checksum::None.sign(&mut Map::new(), none) + &Checksum::None.element(none), "");
     }
 }

@@ -174,7 +174,8 @@ impl<'a> S3Client<'a> {
 
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
         let mut action = self.access.bucket.put_object(Some(&self.access.credentials), name);
-        let headers = self.access.checksum.sign(action.headers_mut(), blob);
+        let sum = self.access.checksum.of(blob);
+        let headers = self.access.checksum.sign(action.headers_mut(), sum.as_deref());
         self.ask(&action, &headers, blob, &mut |_| {}).map(drop)
     }
 
@@ -199,9 +200,10 @@ impl<'a> S3Client<'a> {
         let mut body = "<CompleteMultipartUpload>".to_owned();
         for (number, part) in (1..).zip(blob.chunks(part_bytes)) {
             let mut action = bucket.upload_part(credentials, name, number, upload);
-            let headers = self.access.checksum.sign(action.headers_mut(), part);
+            let sum = self.access.checksum.of(part);
+            let headers = self.access.checksum.sign(action.headers_mut(), sum.as_deref());
             let tag = self.ask(&action, &headers, part, &mut |_| {})?.etag;
-            let sum = self.access.checksum.element(part);
+            let sum = self.access.checksum.element(sum.as_deref());
             body +=
                 &format!("<Part><PartNumber>{number}</PartNumber><ETag>{}</ETag>{sum}</Part>", escaped(&tag));
         }
