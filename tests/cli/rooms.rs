@@ -269,7 +269,17 @@ fn mysql_said(option: &str) -> Outcome {
 }
 
 fn small_disk() -> Outcome {
-    on_small_disk("400m", false, "400MB", "left of the disk of its data directory")
+    on_small_disk("400m", false, "400MB", "left of the disk of its data directory")?;
+    // One blob of 1 MB, which the log puts until the disk is full ten times.
+    let work = Work::new();
+    let theirs = mariadb_on("400m", false);
+    let puts = (0..4000).map(|second| format!("{second},put,key,1000000\n"));
+    std::fs::write(work.path("log"), puts.fold("time,op,key,bytes\n".to_owned(), |log, put| log + &put))?;
+    let line = "run --trace log --stores mariadb/blob --durability none --rounds 1 --quiet --out out";
+    let said = work.say(&format!("{line} --set mariadb.url={}", theirs.url));
+    said.refused(&["left of the disk of its data directory", "make room there"]);
+    assert!(!std::fs::read_to_string(&theirs.log)?.contains("blobwise_"), "it made something");
+    Ok(())
 }
 
 fn small_log() -> Outcome {

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 
 use super::candidate_run::setup;
+use super::work;
 use crate::corpus::{BlobSource, Corpus, CorpusSpecification};
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};
@@ -58,14 +59,14 @@ impl UserServerStore {
         redact::without_passwords(self.url().unwrap_or_default())
     }
 
-    /// Returns what the store will put on its server, for blobs of these `sizes`.
-    fn demand<'a>(&self, plan: &Plan, sizes: &'a [u64]) -> Demand<'a> {
+    /// Returns what the store will put on its server, for a corpus of which it keeps values of these `sizes`.
+    fn demand<'a>(&self, plan: &Plan, corpus: &Corpus, sizes: &'a [u64]) -> Demand<'a> {
         let loads = || plan.phases.iter().filter_map(Phase::load);
         let workers = loads().filter_map(|load| load.workers).max().unwrap_or(1).max(plan.workers);
         let batch = loads().map(|load| plan.batch_of(load)).max().unwrap_or(1).max(1);
         let has_uploads = !self.is_catalogue && plan.phases.iter().any(Phase::has_uploads);
         let workers = (workers * plan.clients) as u64;
-        let times: f64 = plan.phases.iter().map(|phase| writes(phase, plan, sizes.len())).sum();
+        let times: f64 = plan.phases.iter().map(|phase| writes(phase, plan, corpus)).sum();
         // Each phase of ageing continues where the previous one ended, so that the largest amount counts.
         let ageing = plan.phases.iter().filter_map(Phase::custom_action).filter(|action| action.ages);
         let aged = ageing.map(|action| action.amount).fold(0.0, f64::max);
@@ -102,7 +103,7 @@ impl UserServerStore {
     /// Fails if a limit of the server does not have room for the corpus.
     fn check(&self, plan: &Plan, intent: &Intent, corpus: &Corpus) -> Result<()> {
         let sizes = self.sizes(corpus);
-        let demand = self.demand(plan, &sizes);
+        let demand = self.demand(plan, corpus, &sizes);
         match intent.limits.iter().find(|room| !room.fits(&demand)) {
             Some(room) => Err(no_room(plan, room, &demand, self.size_that_fits(plan, room, &demand))),
             None => Ok(()),
@@ -121,8 +122,9 @@ impl UserServerStore {
             }
             let bytes_max = Some(units::parse_bytes(&named).ok()?);
             let request = CorpusSpecification { blobs_max: None, bytes_max, ..planned.request.clone() };
-            let sizes = self.sizes(&Corpus::build(&request).ok()?);
-            if room.fits_easily(&self.demand(plan, &sizes)) {
+            let corpus = Corpus::build(&request).ok()?;
+            let sizes = self.sizes(&corpus);
+            if room.fits_easily(&self.demand(plan, &corpus, &sizes)) {
                 return Some(named);
             }
             bytes = bytes * 4 / 5;
@@ -135,10 +137,11 @@ impl UserServerStore {
     }
 }
 
-/// Upper bound on how often a phase writes the whole corpus of `blobs` blobs. 0.0 for ageing, which is counted separately.
-fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
+/// Upper bound on how often a phase writes the whole corpus. 0.0 for ageing, which is counted separately.
+fn writes(phase: &Phase, plan: &Plan, corpus: &Corpus) -> f64 {
     let Some(load) = phase.load() else {
-        return phase.custom_action().filter(|action| action.writes && !action.ages).map_or(0.0, |_| 1.0);
+        let writes = phase.custom_action().is_some_and(|action| action.writes && !action.ages);
+        return if writes { work::of(phase).times_written(corpus) } else { 0.0 };
     };
     let puts = |kind: OpKind| matches!(kind, OpKind::Put | OpKind::Overwrite | OpKind::Register);
     let share: f64 = load.mix.iter().filter(|(kind, _)| puts(*kind)).map(|(_, share)| share).sum();
@@ -146,7 +149,7 @@ fn writes(phase: &Phase, plan: &Plan, blobs: usize) -> f64 {
         Length::Share(times) => share * times,
         // A mix may write the same blob many times, and a step of a growth writes a part of them.
         Length::Ops(ops) if load.mix.len() > 1 || phase.grown_to.is_some() => {
-            share * ops as f64 * plan.scale / blobs.max(1) as f64
+            share * ops as f64 * plan.scale / corpus.sizes.len().max(1) as f64
         }
         Length::Ops(_) | Length::Seconds(_) | Length::Pilot => share,
     }
@@ -248,7 +251,8 @@ fn add(
     intent: Intent,
 ) {
     let sizes: Vec<Vec<u64>> = corpora.iter().map(|corpus| guest.sizes(corpus)).collect();
-    let demands: Vec<Demand<'_>> = sizes.iter().map(|sizes| guest.demand(plan, sizes)).collect();
+    let each = corpora.iter().zip(&sizes);
+    let demands: Vec<Demand<'_>> = each.map(|(corpus, sizes)| guest.demand(plan, corpus, sizes)).collect();
     let most = |of: &dyn Fn(&Demand<'_>) -> u64| demands.iter().map(of).max().unwrap_or(0);
     let url = guest.shown_url();
     let rooms = intent.limits.into_iter().map(|room| (most(&room.takes), room)).collect();

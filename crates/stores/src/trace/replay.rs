@@ -173,6 +173,17 @@ impl Replay {
         self.steps.iter().any(|step| step.op() == op)
     }
 
+    /// Upper bound on how often the log writes all of its objects, whatever one costs beside its bytes.
+    pub fn writes_per_object(&self) -> f64 {
+        let (mut puts_and_deletes, mut bytes) = (0_u64, 0_u64);
+        for step in &self.steps {
+            puts_and_deletes += u64::from(matches!(step.op(), Op::Put | Op::Delete));
+            bytes += if step.op() == Op::Put { u64::from(step.bytes) } else { 0 };
+        }
+        let times = |part: u64, all: u64| part as f64 / all.max(1) as f64;
+        times(puts_and_deletes, self.sizes.len() as u64).max(times(bytes, self.sizes.iter().sum()))
+    }
+
     /// What is replayed of the log and what is not, in words.
     pub fn summary(&self) -> String {
         let objects = self.objects.map_or("objects".to_owned(), |all| format!("of {all} objects"));

@@ -311,6 +311,10 @@ fn a_replay_has_the_requests_of_the_log_in_the_order_of_their_times() {
     let made: Vec<u64> = (0..3).filter(|id| found.makes(*id)).map(|id| found.sizes()[id]).collect();
     assert_eq!(made, [300]);
     assert!((found.seconds() - 2.75).abs() < 1e-9);
+    // A put and a delete of three objects, and half of all bytes.
+    assert!((found.writes_per_object() - 2.0 / 3.0).abs() < 1e-9);
+    let often = replay("time,op,key,bytes\n1,get,a,9\n1,put,b,90\n2,put,b,90\n3,put,b,90\n", &ALL).unwrap();
+    assert!((often.writes_per_object() - 270.0 / 99.0).abs() < 1e-9);
     assert_eq!(
         found.summary(),
         "6 of 9 requests are replayed, those of 3 of 3 objects; left out: 1 head, 1 other, 1 of objects that were not there; put in \

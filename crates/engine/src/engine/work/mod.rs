@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::candidate_run::{CandidateRun, PhaseRun, PilotOutcome};
-use crate::corpus::CorpusId;
+use crate::corpus::{Corpus, CorpusId};
 use crate::plan::{Candidate, Design, DesignCandidate, Phase, Plan, PlanText, StandardPhase};
 use crate::result::{CandidateResult, FixedLength, Round};
 use crate::store::Capabilities;
@@ -97,6 +97,11 @@ pub(super) trait Work: Sync {
     /// Number of additional copies of the store that exist during the phase or stay after it.
     fn copies(&self, _phase: &Phase) -> u64 {
         0
+    }
+
+    /// Upper bound on how often custom work that writes, other than ageing, writes the whole corpus.
+    fn times_written(&self, _corpus: &Corpus) -> f64 {
+        1.0
     }
 
     /// True if the store finishes the deferred work of earlier phases before a phase of writes, off the clock.

@@ -13,6 +13,7 @@ use super::super::ops::{PlannedOp, by_blob, hottest};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
 use super::{Forecast, LengthInputs, Work};
+use crate::corpus::Corpus;
 use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
 use crate::result::{FixedLength, Replayed, Round};
 use crate::store::Durability;
@@ -54,6 +55,11 @@ impl Work for ReplayWork {
         let log_seconds = round.replayed.as_ref().map_or(0.0, |replayed| replayed.log_seconds);
         let open = forecast.phase.speed().map_or(0.0, |speed| log_seconds / speed);
         forecast.beside() + closed.max(open)
+    }
+
+    /// By what brings the store to where the log begins, and by the log, which may put an object many times.
+    fn times_written(&self, corpus: &Corpus) -> f64 {
+        1.0 + corpus.log.as_ref().map_or(0.0, |log| log.writes_per_object())
     }
 
     /// Lists of ops for other processes have no instants.
