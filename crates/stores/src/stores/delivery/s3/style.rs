@@ -20,6 +20,7 @@ pub(super) fn named(url: &Url, is_virtual: bool) -> Option<(Url, String)> {
     let mut server = url.clone();
     server.set_path("/");
     server.set_query(None);
+    server.set_fragment(None);
     let bucket = url.path().trim_matches('/');
     if !bucket.is_empty() {
         return (!bucket.contains('/')).then(|| (server, bucket.to_owned()));
@@ -43,6 +44,7 @@ mod tests {
         assert_eq!(told("https://s3.example:9000/shop", false), shop);
         assert_eq!(told("https://s3.example:9000/shop/", true), shop);
         assert_eq!(told("https://shop.s3.example:9000", true), shop);
+        assert_eq!(told("https://s3.example:9000/shop?a=b#c", false), shop);
         for (url, is_virtual) in [
             ("https://shop.s3.example", false),
             ("https://s3.example/a/b", true),
