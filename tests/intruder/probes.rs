@@ -124,6 +124,8 @@ fn over_port(port: u16, targets: &Targets) -> Vec<String> {
         let answer = exchange(port, &login);
         let greeted = 4 + usize::from(banner[0]);
         report("MySQL's root without a password", &answer, answer.get(greeted + 4) == Some(&0));
+        #[cfg(feature = "mysql")]
+        report("MySQL's root over TLS, without a certificate", b"", mysql_over_tls(port));
         return found;
     }
     let begins = |answer: &[u8], begin: &[u8]| answer.starts_with(begin);
@@ -138,6 +140,8 @@ fn over_port(port: u16, targets: &Targets) -> Vec<String> {
     report("a cache's commands over TLS", &answer, is_answered);
     let answer = exchange(port, b"\0\0\0\x1a\0\x03\0\0user\0blobwise\0\0\0\0\0");
     report("PostgreSQL's login", &answer, begins(&answer, b"R\0\0\0\x08\0\0\0\0"));
+    #[cfg(feature = "postgres")]
+    report("PostgreSQL's login over TLS, without a certificate", b"", postgres_over_tls(port));
     let answer = exchange(port, &mongo_hello());
     report("MongoDB's hello", &answer, answer.windows(7).any(|part| part == b"maxWire"));
     for path in paths(&targets.key) {
@@ -201,6 +205,25 @@ fn over_tls(port: u16, request: &str) -> Vec<u8> {
     client.stdout.as_mut().unwrap().read_to_end(&mut answer).ok();
     client.wait().unwrap();
     answer
+}
+
+/// True if the administrator of a MySQL or MariaDB is let in over TLS by who shows no certificate.
+#[cfg(feature = "mysql")]
+fn mysql_over_tls(port: u16) -> bool {
+    let anybody = mysql::SslOpts::default().with_danger_accept_invalid_certs(true);
+    let server = mysql::OptsBuilder::new().ip_or_hostname(Some("127.0.0.1")).tcp_port(port);
+    let root = server.user(Some("root")).read_timeout(Some(Duration::from_secs(5)));
+    mysql::Conn::new(root.prefer_socket(false).ssl_opts(anybody)).is_ok()
+}
+
+/// True if the owner of a PostgreSQL is let in over TLS by who shows no certificate.
+#[cfg(feature = "postgres")]
+fn postgres_over_tls(port: u16) -> bool {
+    use blobwise::wire::postgres::{ConnectionParameters, PostgresClient};
+
+    let url = format!("postgres://blobwise@127.0.0.1:{port}/postgres?sslmode=require");
+    let patience = Duration::from_secs(2);
+    PostgresClient::connect(&ConnectionParameters::parse(&url, patience).unwrap()).is_ok()
 }
 
 /// Logs in and fetches files: all that was said and sent, and whether the login was accepted.
