@@ -165,10 +165,6 @@ impl Squashfs {
         self.images.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_durable(&self) -> bool {
-        self.durability != Durability::None
-    }
-
     /// Removes files that a crash left after their image was made.
     fn remove_what_an_image_has(&self) -> Result<()> {
         for image in self.images().iter() {
@@ -218,7 +214,8 @@ impl Squashfs {
         Ok(())
     }
 
-    /// Makes an image of the new blobs. They are removed once it is mounted, and on stable storage if it has to be.
+    /// Makes an image of the new blobs. They are removed once it is mounted and on stable storage, in every class: a store of which
+    /// a power cut leaves half an image could not be opened.
     fn make_image(&self) -> Result<()> {
         let _naming = lock(&self.naming);
         let names = names(&self.new)?;
@@ -232,13 +229,9 @@ impl Squashfs {
         run_to_end(&launch.log(log.clone()), PATIENCE)?;
         std::fs::remove_file(log)?;
         let (draft, path) = (self.dir.join(IMAGE_DRAFT), image_path(&self.dir, self.images().len() + 1));
-        if self.is_durable() {
-            self.has_failed.noting(File::open(&draft)?.sync_all())?;
-        }
+        self.has_failed.noting(File::open(&draft)?.sync_all())?;
         std::fs::rename(draft, &path)?;
-        if self.is_durable() {
-            self.has_failed.noting(File::open(&self.dir)?.sync_all())?;
-        }
+        self.has_failed.noting(File::open(&self.dir)?.sync_all())?;
         let image = Image::mounted(&path)?;
         self.images.write().unwrap_or_else(PoisonError::into_inner).push(image);
         for name in names {
