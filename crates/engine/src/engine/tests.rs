@@ -249,6 +249,19 @@ fn stores_that_age_by_one_seed_are_alike_to_the_byte() {
 }
 
 #[test]
+fn what_cannot_age_is_not_read_as_if_it_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = "stores = ['files/flat', 'zip']\nphases = ['fill', 'read-warm', 'age']";
+    let result = measured_as(dir.path(), head, |_plan| {});
+    assert_eq!(result.results.len(), 16, "two of the fill and two of reads, and six of ageing for each");
+    for cell in &result.results {
+        let is_missing = cell.store == "zip" && cell.phase.contains("age-");
+        let wanted = if is_missing { Status::NotPossible } else { Status::Measured };
+        assert_eq!(cell.status, wanted, "{} in {}: {:?}", cell.store, cell.phase, cell.reason);
+    }
+}
+
+#[test]
 fn an_old_store_is_rewritten_and_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let head = "stores = ['sqlite', 'lmdb', 'redb', 'fjall']\nage = '0,2'\nphases = ['fill', 'read-warm', 'rejuvenate']";
@@ -275,6 +288,9 @@ fn an_old_store_is_rewritten_and_read_again() {
     }
     let refused = of("fjall", "rejuvenate").reason.clone().unwrap_or_default();
     assert!(refused.starts_with("no rewrite: blobwise uses no call"), "{refused}");
+    let unread = of("fjall", "read-warm-after-rejuvenate");
+    assert_eq!(unread.status, Status::NotPossible);
+    assert!(unread.reason.as_deref().is_some_and(|why| why.contains("after `rejuvenate`")), "{unread:?}");
     for report in [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)]
     {
         let report = report.split_whitespace().collect::<Vec<_>>().join(" ");

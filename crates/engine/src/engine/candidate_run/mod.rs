@@ -291,8 +291,6 @@ pub(super) struct CandidateRun<'a> {
     pub(super) backup: Option<KeptBackup>,
     /// Bytes that ageing put in place of others so far.
     pub(super) aged_bytes: u64,
-    /// Age that the last phase of ageing reached.
-    pub(super) aged_times: f64,
     /// Progress of a growing store.
     pub(super) growth: Growth,
     /// Blobs that the store had evicted before the phase, if it evicts any.

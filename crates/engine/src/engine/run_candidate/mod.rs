@@ -129,7 +129,6 @@ fn run_in_this_process(
         has_put_off: false,
         backup: None,
         aged_bytes: 0,
-        aged_times: 0.0,
         growth: Growth::default(),
         evictions: None,
         memory: MemoryBaseline::take(),

@@ -1,9 +1,9 @@
 //! Phases that a candidate cannot do, and the reasons.
 
-use super::super::candidate_run::CandidateRun;
-use super::super::work::{self, Applicant};
+use super::super::candidate_run::{CandidateRun, PhaseOutcome};
+use super::super::work::{self, APPEND_ONLY, Applicant};
 use crate::corpus::Corpus;
-use crate::plan::{Candidate, Phase, Plan, Transaction, Workload};
+use crate::plan::{Candidate, Phase, Plan, Transaction, Workload, repeated_after};
 
 impl CandidateRun<'_> {
     /// Returns why the candidate leaves a phase out; `None` if it does it. Reasons that show only when the phase begins, such as too
@@ -19,12 +19,26 @@ impl CandidateRun<'_> {
             .or_else(|| {
                 self.is_too_young(phase).then(|| "its blobs were not overwritten up to this age".to_owned())
             })
+            .or_else(|| self.lacks_what_it_follows(phase))
     }
 
-    /// True if the phase reads at an age that the store has not reached, because a phase that overwrites was not possible.
+    /// Returns that the phase repeats another one after a phase that was not possible, such as a rewrite; `None` if it does not.
+    fn lacks_what_it_follows(&self, phase: &Phase) -> Option<String> {
+        let earlier = repeated_after(&phase.id)?;
+        self.was_not_possible(earlier)
+            .then(|| format!("is repeated after `{earlier}`, which was not possible"))
+    }
+
+    /// True if the phase writes nothing, and one before it that ages the stores was not possible: it would find a younger store than
+    /// that of others.
     fn is_too_young(&self, phase: &Phase) -> bool {
-        let reads_at = phase.aged_to.filter(|_| !phase.writes());
-        reads_at.is_some_and(|percent| self.aged_times < percent as f64 / 100.0)
+        let ages = |earlier: &&Phase| earlier.custom_action().is_some_and(|action| action.ages);
+        !phase.writes()
+            && self.plan().phases.iter().filter(ages).any(|ageing| self.was_not_possible(&ageing.id))
+    }
+
+    fn was_not_possible(&self, phase: &str) -> bool {
+        matches!(self.outcome.phases.get(phase), Some(PhaseOutcome::NotPossible(_)))
     }
 }
 
@@ -60,7 +74,7 @@ fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase
         return Some("one session at a time".to_owned());
     }
     if !caps.changes && changes_blobs(phase) {
-        return Some("append-only: it neither replaces nor deletes blobs".to_owned());
+        return Some(APPEND_ONLY.to_owned());
     }
     if plan.clients > 1 && !work::of(phase).is_for_clients(phase) {
         return Some(format!("is for one client, and this run has {}", plan.clients));

@@ -70,7 +70,6 @@ impl Work for AgeWork {
             such.map(|op| u64::from(op.len)).sum()
         };
         candidate_run.aged_bytes += bytes(false);
-        candidate_run.aged_times = times;
         let store_class = candidate_run.store()?.1;
         let job = Job {
             connect: candidate_run.connects(false),

@@ -45,6 +45,9 @@ static TABLE: &[&dyn Work] = &[
     &toy::ToyWork,
 ];
 
+/// Why an append-only store leaves a phase out.
+pub(super) const APPEND_ONLY: &str = "append-only: it neither replaces nor deletes blobs";
+
 /// A kind of work. One that only does a load of ops needs no more than a name, its phases and `run`.
 pub(super) trait Work: Sync {
     /// The name by which phases refer to it.

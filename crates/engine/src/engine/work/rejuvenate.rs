@@ -48,7 +48,9 @@ impl Work for RejuvenateWork {
         if applicant.plan.phases.iter().any(Phase::has_uploads) {
             return Some("no rewrite beside uploads: their catalogue stays open".to_owned());
         }
-        let has_files = caps.inodes.each_blob == 1 && caps.persistent && !traits.has_process;
+        // What is append-only does not age.
+        let is_of_files = caps.inodes.each_blob == 1 && caps.changes;
+        let has_files = is_of_files && caps.persistent && !traits.has_process;
         let has_none = caps.compaction.is_none() && !has_files;
         has_none.then(|| "no rewrite: blobwise uses no call of its vendor for that".to_owned())
     }

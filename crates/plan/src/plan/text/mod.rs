@@ -49,7 +49,7 @@ pub use self::need::Need;
 pub use self::phases::{
     ALL_PHASES, Action, CacheState, Class, CustomAction, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Length, OPS,
     OpKind, Order, Phase, PhaseText, REPLAY, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload,
-    part_of, standard, whole_of,
+    part_of, repeated_after, standard, whole_of,
 };
 pub use self::published::{
     Derivation, Derived, Document, PublishedSeries, PublishedText, Successor, Unspecified,

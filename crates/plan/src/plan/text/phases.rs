@@ -629,6 +629,11 @@ pub(super) fn repeated_of(id: &str) -> &str {
     id.split_once(AFTER).map_or(id, |(repeated, _)| repeated)
 }
 
+/// Returns the id of the phase after which this one is repeated; `None` if it is no repetition.
+pub fn repeated_after(id: &str) -> Option<&str> {
+    id.split_once(AFTER).map(|(_, earlier)| earlier)
+}
+
 /// Returns the id of the whole phase that this one is a part of, or `id` itself.
 pub fn whole_of(id: &str) -> &str {
     part_of(id).map_or(id, |(whole, _)| whole)
