@@ -290,7 +290,7 @@ fn an_old_store_is_rewritten_and_read_again() {
     assert!(refused.starts_with("no rewrite: blobwise uses no call"), "{refused}");
     let unread = of("fjall", "read-warm-after-rejuvenate");
     assert_eq!(unread.status, Status::NotPossible);
-    assert!(unread.reason.as_deref().is_some_and(|why| why.contains("after `rejuvenate`")), "{unread:?}");
+    assert!(unread.reason.as_deref().is_some_and(|why| why.contains("`rejuvenate` before it")), "{unread:?}");
     for report in [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)]
     {
         let report = report.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -3,7 +3,7 @@
 use super::super::candidate_run::{CandidateRun, PhaseOutcome};
 use super::super::work::{self, APPEND_ONLY, Applicant};
 use crate::corpus::Corpus;
-use crate::plan::{Candidate, Phase, Plan, Transaction, Workload, repeated_after};
+use crate::plan::{Candidate, Length, OpKind, Phase, Plan, Transaction, Workload, repeated_after};
 
 impl CandidateRun<'_> {
     /// Returns why the candidate leaves a phase out; `None` if it does it. Reasons that show only when the phase begins, such as too
@@ -16,30 +16,29 @@ impl CandidateRun<'_> {
         earlier
             .or_else(|| impossible(self.plan(), candidate, corpus, phase))
             .or_else(|| is_never_cold.then(never_cold))
-            .or_else(|| {
-                self.is_too_young(phase).then(|| "its blobs were not overwritten up to this age".to_owned())
-            })
             .or_else(|| self.lacks_what_it_follows(phase))
     }
 
-    /// Returns that the phase repeats another one after a phase that was not possible, such as a rewrite; `None` if it does not.
+    /// Returns that a phase before this one was not possible, so that this one would find another store than that of others: a younger
+    /// one, one of more blobs, or one that was not rewritten. `None` if it would not.
     fn lacks_what_it_follows(&self, phase: &Phase) -> Option<String> {
-        let earlier = repeated_after(&phase.id)?;
-        self.was_not_possible(earlier)
-            .then(|| format!("is repeated after `{earlier}`, which was not possible"))
+        let is_missing = |earlier: &&Phase| {
+            let outcome = self.outcome.phases.get(&earlier.id);
+            let matters = changes_what_is_found(earlier) && !phase.writes()
+                || repeated_after(&phase.id) == Some(earlier.id.as_str());
+            matters && matches!(outcome, Some(PhaseOutcome::NotPossible(_)))
+        };
+        let earlier = self.plan().phases.iter().find(is_missing)?;
+        Some(format!("`{}` before it was not possible", earlier.id))
     }
+}
 
-    /// True if the phase writes nothing, and one before it that ages the stores was not possible: it would find a younger store than
-    /// that of others.
-    fn is_too_young(&self, phase: &Phase) -> bool {
-        let ages = |earlier: &&Phase| earlier.custom_action().is_some_and(|action| action.ages);
-        !phase.writes()
-            && self.plan().phases.iter().filter(ages).any(|ageing| self.was_not_possible(&ageing.id))
-    }
-
-    fn was_not_possible(&self, phase: &str) -> bool {
-        matches!(self.outcome.phases.get(phase), Some(PhaseOutcome::NotPossible(_)))
-    }
+/// True if a phase ages the stores, or deletes a share of their blobs.
+fn changes_what_is_found(phase: &Phase) -> bool {
+    let deletes = |load: &Workload| {
+        matches!(load.length, Length::Share(_)) && load.mix.iter().all(|(kind, _)| *kind == OpKind::Delete)
+    };
+    phase.custom_action().is_some_and(|action| action.ages) || phase.load().is_some_and(deletes)
 }
 
 /// Returns why a candidate cannot do a phase; `None` if it can.
