@@ -33,6 +33,19 @@ const TIMES: u64 = 4;
 /// Space that is required beside that, such as for logs.
 const SPARE_BYTES: u64 = 64 << 20;
 
+/// Space that a plan requires for each byte of its corpus. The longest step of ageing may leave all that it replaces where it was
+/// until the store cleans up, and a rewrite makes a copy of what is there.
+fn times(plan: &Plan) -> u64 {
+    let actions = || plan.phases.iter().filter_map(Phase::custom_action);
+    let (mut before, mut longest) = (0.0, 0.0_f64);
+    for ageing in actions().filter(|action| action.ages) {
+        longest = longest.max(ageing.amount - before);
+        before = ageing.amount;
+    }
+    let copies = u64::from(actions().any(|action| action.renews));
+    TIMES.max(1 + longest.ceil() as u64 + copies)
+}
+
 /// Size in bytes of a corpus of large blobs for which the directory has room.
 pub fn corpus_room(dir: &Path) -> Result<u64> {
     // As much again for partly filled blocks.
@@ -51,7 +64,8 @@ pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
             .map(|candidate| (inodes(plan, candidate, corpus), candidate))
             .max_by_key(|(all, _)| all.all);
         let blocks = most.map_or(0, |(need, _)| need.of_blobs.saturating_mul(room.block_bytes));
-        let need = corpus.bytes().saturating_mul(TIMES).saturating_add(SPARE_BYTES).saturating_add(blocks);
+        let need =
+            corpus.bytes().saturating_mul(times(plan)).saturating_add(SPARE_BYTES).saturating_add(blocks);
         if room.free_bytes < need {
             let (need, free) = (units::bytes(need as f64), units::bytes(room.free_bytes as f64));
             let fewer =
@@ -144,7 +158,7 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
         let needed = || corpora.iter().map(|corpus| inodes(plan, candidate, corpus));
         let inodes = needed().map(|needed| needed.all).max().unwrap_or(0);
         let blocks = needed().map(|needed| needed.of_blobs).max().unwrap_or(0).saturating_mul(BLOCK_BYTES);
-        let room = corpus_bytes.saturating_mul(TIMES).saturating_add(spare).saturating_add(blocks);
+        let room = corpus_bytes.saturating_mul(times(plan)).saturating_add(spare).saturating_add(blocks);
         let bytes = system.device_bytes((room as f64 / (1.0 - system.filled(plan.fill))) as u64);
         match images.iter_mut().find(|image| image.system.name() == system.name()) {
             Some(image) => {
@@ -564,6 +578,15 @@ mod tests {
         let root = Machine { root: true, ..machine };
         let text = "the user was another than root and is root";
         assert_eq!(difference(&earlier, &program, &root, &plan, &same).as_deref(), Some(text));
+    }
+
+    #[test]
+    fn a_long_step_of_ageing_and_a_rewrite_need_more_room() {
+        let of = |more: &str| times(&resolved(&format!("stores = ['files/flat']\n{more}")));
+        assert_eq!(of("phases = ['fill', 'age', 'rejuvenate']"), TIMES);
+        assert_eq!(of("age = '0..8'\nphases = ['fill', 'read-warm']"), 5);
+        assert_eq!(of("age = '0..8'\nphases = ['fill', 'read-warm', 'rejuvenate']"), 6);
+        assert_eq!(of("age = '0,8'\nphases = ['fill', 'read-warm']"), 9);
     }
 
     #[test]
