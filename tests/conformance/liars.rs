@@ -89,6 +89,8 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &FILES, ..liar("compaction-leaves-one-out", &["compacts"]) },
     Liar { adapter: &FILES, ..liar("claims-compactions-and-refuses", &["compacts"]) },
     Liar { adapter: &FILES, ..liar("compaction-undeclared", &["refuses-to-compact"]) },
+    Liar { adapter: &FILES, ..liar("compact-copy-leaves-one-out", &["compacts"]) },
+    Liar { adapter: &FILES, ..liar("compact-copy-refused-too-late", &["refuses-to-compact"]) },
     Liar {
         adapter: &FILES,
         durability: Durability::None,
@@ -262,9 +264,13 @@ fn caps(options: &Options) -> Capabilities {
             }
             _ => Backup::None("a liar keeps none"),
         },
-        compaction: ["compaction-leaves-one-out", "claims-compactions-and-refuses"]
-            .contains(&lie)
-            .then_some(Compaction::InPlace("a liar")),
+        compaction: match lie {
+            "compaction-leaves-one-out" | "claims-compactions-and-refuses" => {
+                Some(Compaction::InPlace("a liar"))
+            }
+            "compact-copy-leaves-one-out" => Some(Compaction::Copy("a liar")),
+            _ => None,
+        },
         clients: match lie {
             "invites-to-another-store" => ClientSupport::Directory,
             _ => ClientSupport::One("a liar is enough"),
@@ -421,6 +427,13 @@ fn files_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The files below a directory that have bytes.
+fn filled_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = files_below(dir)?;
+    files.retain(|path| path.metadata().is_ok_and(|metadata| metadata.len() > 0));
+    Ok(files)
+}
+
 fn link_tree(from: &Path, to: &Path) -> std::io::Result<()> {
     for file in files_below(from)? {
         let target = to.join(file.strip_prefix(from).unwrap_or(&file));
@@ -517,13 +530,23 @@ impl Store for LyingStore {
 
     fn compact(&mut self) -> blobwise::store::Result<()> {
         match self.lie.as_str() {
-            "compaction-leaves-one-out" => {
-                let mut files = files_below(&self.dir)?;
-                files.retain(|path| path.metadata().is_ok_and(|metadata| metadata.len() > 0));
-                Ok(std::fs::remove_file(&files[0])?)
-            }
+            "compaction-leaves-one-out" => Ok(std::fs::remove_file(&filled_below(&self.dir)?[0])?),
             "compaction-undeclared" => Ok(()),
             _ => Err(Error::Unsupported("a compaction")),
+        }
+    }
+
+    fn compact_into(&self, to: &Path) -> blobwise::store::Result<()> {
+        match self.lie.as_str() {
+            "compact-copy-leaves-one-out" => {
+                link_tree(&self.dir, to)?;
+                Ok(std::fs::remove_file(&filled_below(to)?[0])?)
+            }
+            "compact-copy-refused-too-late" => {
+                std::fs::write(to.join("draft"), "half")?;
+                Err(Error::Unsupported("a compact copy"))
+            }
+            _ => Err(Error::Unsupported("a compact copy")),
         }
     }
 
@@ -544,8 +567,7 @@ impl Store for LyingStore {
             "undeclared-backup" => return self.inner.back_up(to),
             _ => return Err(Error::Unsupported("a backup")),
         }
-        let mut files = files_below(to)?;
-        files.retain(|path| path.metadata().is_ok_and(|metadata| metadata.len() > 0));
+        let files = filled_below(to)?;
         match self.lie.as_str() {
             "backup-leaves-one-out" => std::fs::remove_file(&files[0])?,
             "backup-cuts-one-short" => {
