@@ -31,6 +31,7 @@ use blobwise::host::disk::{
     own_mounts,
 };
 use blobwise::host::fork::{Forked, SharedFlag};
+use blobwise::host::machine;
 use blobwise::plan::{Candidate, Sets, candidates, defaults};
 use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
 use blobwise::result::crash::Cuts;
@@ -1102,7 +1103,7 @@ fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Re
         fits: true,
         blob_bytes_max: 64 << 10,
         store_bytes_max: 8 << 20,
-        keys_max: 2,
+        keys_max: 3,
         workers: 1,
         op_timeout: Duration::from_secs(10),
         options,
@@ -1120,6 +1121,29 @@ fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Re
     switch.off();
     ensure!(put.is_err() || synced.is_err(), "nobody said that a write failed");
     ensure!(session.sync().is_err(), "a later sync said that all is kept");
+    drop(session);
+    if (adapter.caps)(options).changes { Ok(()) } else { goes_by_the_disk(adapter, &setup, store) }
+}
+
+/// An archive in which the header of an entry was not written is opened again. What is put behind that entry must be found by who has
+/// nothing of it in the page cache.
+fn goes_by_the_disk(adapter: &Adapter, setup: &Setup<'_>, failed: Box<dyn Store>) -> Result<()> {
+    ensure!(failed.close().is_err(), "it was closed as if no write had failed");
+    let again = Setup { mode: Mode::Open, ..setup.clone() };
+    let blob = vec![3; 20_000];
+    let key = content_key(2, &blob);
+    let store = (adapter.open)(&again)?;
+    {
+        let mut session = store.session()?;
+        session.put(&key, &blob)?;
+        session.sync()?;
+    }
+    // As after a kill.
+    std::mem::forget(store);
+    machine::evict(setup.dir);
+    let store = (adapter.open)(&again)?;
+    let found = store.session()?.get(&key, Span::Whole, &mut |_| {})?;
+    ensure!(found, "a blob that was put and synced after the store was opened again is lost");
     Ok(())
 }
 

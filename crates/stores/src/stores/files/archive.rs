@@ -168,7 +168,10 @@ impl<F: Format> Archive<F> {
         let is_whole = known.is_some();
         let (entries, end) = match known {
             Some(known) => known,
-            None => self.walk()?,
+            None => {
+                self.forget_what_is_cached()?;
+                self.walk()?
+            }
         };
         if !is_whole {
             self.cut_off(end)?;
@@ -178,6 +181,16 @@ impl<F: Format> Archive<F> {
         }
         *lock(&self.tail) = Tail { end, is_whole };
         self.appended.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Has the entries read from the disk. A page that could not be written stays in the page cache as if it had been, and what is
+    /// put behind an entry that only the cache has would be lost with it.
+    fn forget_what_is_cached(&self) -> Result<()> {
+        if self.is_durable() {
+            self.file.sync_data()?;
+            rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
         Ok(())
     }
 
@@ -191,7 +204,6 @@ impl<F: Format> Archive<F> {
             }
         }
         if self.is_durable() {
-            // The entries found may be in the page cache only.
             self.file.sync_data()?;
             File::open(&self.dir)?.sync_all()?;
         }
