@@ -6,7 +6,9 @@ use std::process::Child;
 use std::time::Duration;
 
 use blobwise::host::machine;
+use blobwise::plan::defaults;
 use blobwise::result::{Cell, RunResult};
+use blobwise::stores;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start, start_in_step};
@@ -47,6 +49,10 @@ pub fn trials() -> Vec<Trial> {
         why,
         killed_groups,
     ));
+    let why = stores::adapters().find(|adapter| adapter.name == "squashfs");
+    let why = why.and_then(|adapter| adapter.lacks(&defaults(adapter)));
+    let why = why.map(|error| format!("{error:#}"));
+    trials.push(needing("images of a run that was killed are mounted no more", why, killed_images));
     trials
 }
 
@@ -379,6 +385,37 @@ fn groups() -> Vec<std::path::PathBuf> {
             && rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok()
     };
     roots.into_iter().filter(is_writable).collect()
+}
+
+/// The kernel frees their loop devices, and the next run removes their files.
+fn killed_images() -> Outcome {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let work = prepared();
+    let place = work.path("place").canonicalize()?.display().to_string();
+    let attached = || -> Vec<String> {
+        let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let files = devices
+            .filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());
+        files.filter(|file| file.starts_with(&place)).collect()
+    };
+    let line = "run --files files --stores squashfs --rounds 20 --verbose --dir place --out out";
+    let words = line.split_whitespace().chain(["--phases", "fill,read-warm"]);
+    let child = until(start(work.command(BLOBWISE).args(words)), "read-warm", 1);
+    let wait_until = |is_attached: bool| {
+        let begin = machine::uptime();
+        while attached().is_empty() == is_attached {
+            assert!(machine::uptime() - begin < PATIENCE, "wanted {is_attached}: {:?}", attached());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_until(true);
+    send(&child, Signal::KILL);
+    assert_eq!(wait(child).code, None);
+    wait_until(false);
+    let again = "run --files files --stores memory --rounds 1 --phases fill --quiet --dir place --out again";
+    work.say(again).ended(0);
+    assert_eq!(work.names("place"), ["theirs"]);
+    Ok(())
 }
 
 fn killed_groups() -> Outcome {

@@ -266,7 +266,7 @@ fn why_no_other(kind: &str, seen: &str) -> String {
 }
 
 /// Returns why the kernel cannot mount a type of file system: it is neither built in nor available as a module. `None` if it can.
-fn why_not_of_kernel(kind: &str) -> Option<anyhow::Error> {
+pub fn why_not_of_kernel(kind: &str) -> Option<anyhow::Error> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let is_there = read("/proc/filesystems").lines().any(|line| line.split_whitespace().last() == Some(kind));
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -289,6 +289,13 @@ mod tests {
             Err(NoFileSystem::Unknown) => "unknown".to_owned(),
             Err(NoFileSystem::Not(why)) => why,
         }
+    }
+
+    #[test]
+    fn a_file_system_that_nobody_wrote_is_not_in_the_kernel() {
+        let why = why_not_of_kernel("nonesuchfs").unwrap().to_string();
+        assert!(why.contains("has no nonesuchfs"), "{why}");
+        assert!(why_not_of_kernel("proc").is_none());
     }
 
     #[test]

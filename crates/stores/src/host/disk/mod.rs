@@ -39,7 +39,7 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
 pub use defragment::{DEFRAGMENTER, defragment, why_not_defragmented};
 pub use extents::{Extent, extents, fragments};
 pub use faults::{DiskError, Failure, Faults, RequestKind, Switch};
-pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made};
+pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made, why_not_of_kernel};
 pub use log::{Log, LogEntry, LogEntryKind};
 pub use loop_device::LoopDevice;
 pub use made::{OwnDisk, free_for_images};

@@ -19,7 +19,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::archive::loss;
 use super::directories::BUFFER;
-use crate::host::disk::{LoopDevice, why_not_mounted};
+use crate::host::disk::{LoopDevice, why_not_mounted, why_not_of_kernel};
 use crate::host::server::{Launch, Program, run_to_end};
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
@@ -52,6 +52,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
 
 const MAKER: Program =
     Program::plain("mksquashfs", &["-version"], "mksquashfs version", "apt-get install squashfs-tools");
+/// Type of the images' file system.
+const SYSTEM: &str = "squashfs";
 /// Blobs are stored as they are; inodes, fragments and attributes too.
 const FLAGS: &[&str] = &["-noappend", "-no-progress", "-no-xattrs", "-noI", "-noD", "-noF", "-noX"];
 /// Longest time to make an image.
@@ -69,7 +71,7 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 /// Why this machine cannot make and mount images; `None` if it can.
 fn refusal() -> Option<anyhow::Error> {
     let no_loop = || File::open("/dev/loop-control").context("no loop devices (`/dev/loop-control`)").err();
-    why_not_mounted().or_else(|| MAKER.find().err()).or_else(no_loop)
+    why_not_mounted().or_else(|| why_not_of_kernel(SYSTEM)).or_else(|| MAKER.find().err()).or_else(no_loop)
 }
 
 /// A mounted image.
@@ -90,7 +92,7 @@ impl Image {
 }
 
 fn mount(device: &Path) -> rustix::io::Result<File> {
-    let options = rustix::mount::fsopen("squashfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let options = rustix::mount::fsopen(SYSTEM, FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_set_string(options.as_fd(), "source", device)?;
     rustix::mount::fsconfig_set_flag(options.as_fd(), "ro")?;
     rustix::mount::fsconfig_create(options.as_fd())?;
