@@ -6,7 +6,7 @@ use super::backups::filled;
 use super::bench::{Bench, blob};
 use super::check::refused;
 use super::subject::Subject;
-use crate::store::Compaction;
+use crate::store::{Compaction, Key};
 
 /// True if the adapter declares how the store is rewritten.
 pub fn applies(subject: &Subject) -> bool {
@@ -19,21 +19,32 @@ pub fn refuses(subject: &Subject) -> bool {
 }
 
 pub fn compacts(bench: &mut Bench) -> Result<()> {
-    let there = filled(bench)?;
+    let mut there = filled(bench)?;
     match bench.subject.caps().compaction {
         Some(Compaction::InPlace(_)) => bench.store_mut()?.compact().context("the compaction")?,
         Some(Compaction::Copy(_)) => takes_the_place_of_the_store(bench)?,
         None => bail!("no compaction is declared"),
     }
+    expect_all(bench, &there).context("after a compaction")?;
     let new = bench.keys(1).remove(0);
-    let mut hand = bench.hand()?;
-    for (key, wanted) in &there {
-        hand.expect(key, wanted.as_deref()).context("after a compaction")?;
-    }
     let put = blob(new.id, 0, 5000);
+    let mut hand = bench.hand()?;
     hand.put(&new, &put)?;
     hand.expect(&new, Some(&put)).context("put after a compaction")?;
-    hand.sync()
+    hand.sync()?;
+    drop(hand);
+    // Only where it is quick: a server would be restarted.
+    if !bench.subject.caps().persistent || bench.subject.is_server() {
+        return Ok(());
+    }
+    there.push((new, Some(put)));
+    bench.reopen().context("after a compaction")?;
+    expect_all(bench, &there).context("after a compaction, and reopened")
+}
+
+fn expect_all(bench: &Bench, there: &[(Key, Option<Vec<u8>>)]) -> Result<()> {
+    let mut hand = bench.hand()?;
+    there.iter().try_for_each(|(key, wanted)| hand.expect(key, wanted.as_deref()))
 }
 
 /// Makes a compact copy, and puts it in the place of the store as the engine does.

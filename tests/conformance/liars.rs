@@ -88,6 +88,7 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &FILES, ..liar("undeclared-backup", &["refuses-a-backup"]) },
     Liar { adapter: &FILES, ..liar("compaction-leaves-one-out", &["compacts"]) },
     Liar { adapter: &FILES, ..liar("claims-compactions-and-refuses", &["compacts"]) },
+    Liar { adapter: &FILES, ..liar("compaction-is-lost-when-closed", &["compacts"]) },
     Liar { adapter: &FILES, ..liar("compaction-undeclared", &["refuses-to-compact"]) },
     Liar { adapter: &FILES, ..liar("compact-copy-leaves-one-out", &["compacts"]) },
     Liar { adapter: &FILES, ..liar("compact-copy-refused-too-late", &["refuses-to-compact"]) },
@@ -265,9 +266,9 @@ fn caps(options: &Options) -> Capabilities {
             _ => Backup::None("a liar keeps none"),
         },
         compaction: match lie {
-            "compaction-leaves-one-out" | "claims-compactions-and-refuses" => {
-                Some(Compaction::InPlace("a liar"))
-            }
+            "compaction-leaves-one-out"
+            | "compaction-is-lost-when-closed"
+            | "claims-compactions-and-refuses" => Some(Compaction::InPlace("a liar")),
             "compact-copy-leaves-one-out" => Some(Compaction::Copy("a liar")),
             _ => None,
         },
@@ -531,7 +532,7 @@ impl Store for LyingStore {
     fn compact(&mut self) -> blobwise::store::Result<()> {
         match self.lie.as_str() {
             "compaction-leaves-one-out" => Ok(std::fs::remove_file(&filled_below(&self.dir)?[0])?),
-            "compaction-undeclared" => Ok(()),
+            "compaction-undeclared" | "compaction-is-lost-when-closed" => Ok(()),
             _ => Err(Error::Unsupported("a compaction")),
         }
     }
@@ -594,7 +595,7 @@ impl Store for LyingStore {
 
     fn close(self: Box<Self>) -> blobwise::store::Result<()> {
         self.release_held()?;
-        if self.lie == "forgets-when-closed" {
+        if ["forgets-when-closed", "compaction-is-lost-when-closed"].contains(&self.lie.as_str()) {
             self.forget_all()?;
         }
         self.inner.close()
