@@ -250,7 +250,7 @@ fn is_passed((name, kinds, stores, test): &Test) -> bool {
     let no_mounts = own_mounts().err().map(|why| format!("{why:#}"));
     let no_kind = || kinds.iter().find_map(|kind| Lab::why_unavailable(kind)).map(|why| format!("{why:#}"));
     let no_store = || stores.iter().find_map(|store| missing(store));
-    let begin = blobwise::host::machine::uptime();
+    let begin = machine::uptime();
     let outcome = match no_mounts.or_else(no_kind).or_else(no_store) {
         None => catch_unwind(AssertUnwindSafe(test))
             .unwrap_or_else(|_panic| Err(anyhow::anyhow!("it panicked; its message is below"))),
@@ -260,7 +260,7 @@ fn is_passed((name, kinds, stores, test): &Test) -> bool {
             return true;
         }
     };
-    let took = (blobwise::host::machine::uptime() - begin).as_secs_f64();
+    let took = (machine::uptime() - begin).as_secs_f64();
     match &outcome {
         Ok(()) => println!("test {name} ... ok ({took:.1} s)"),
         Err(why) => println!("test {name} ... FAILED ({took:.1} s)\n{why:#}"),
@@ -1229,9 +1229,9 @@ fn loops_below(dir: &Path) -> Vec<String> {
 
 /// Waits until something is so, for a minute at the most.
 fn until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
-    let begin = blobwise::host::machine::uptime();
+    let begin = machine::uptime();
     while !is_so() {
-        ensure!(blobwise::host::machine::uptime() - begin < Duration::from_secs(60), "never: {what}");
+        ensure!(machine::uptime() - begin < Duration::from_secs(60), "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
@@ -1369,9 +1369,9 @@ fn stopped() -> Result<()> {
         std::thread::sleep(Duration::from_millis(milliseconds));
         let pid = rustix::process::Pid::from_child(&run);
         rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
-        let begin = blobwise::host::machine::uptime();
+        let begin = machine::uptime();
         let code = run.wait()?.code();
-        let took = blobwise::host::machine::uptime() - begin;
+        let took = machine::uptime() - begin;
         ensure!(code == Some(130), "{code:?}");
         // A cut takes a part of a second; all of them would take an hour.
         ensure!(took < Duration::from_secs(10), "stopped after {took:?}");
