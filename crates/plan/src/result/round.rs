@@ -270,10 +270,13 @@ pub struct Replayed {
     pub requests: u64,
     /// Seconds from the first of them to the last, in the log.
     pub log_seconds: f64,
-    /// Offered rate in times the rate of the log; absent in a closed loop.
+    /// Share of the log's requests that these are, if its other objects are left out; absent if none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_share: Option<f64>,
+    /// Offered rate in times the rate of these requests in the log; absent in a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
-    /// Rate of acknowledged requests, in times the mean rate of the log.
+    /// Rate of acknowledged requests, in times the mean rate of these requests in the log.
     pub reached: f64,
 }
 

@@ -97,6 +97,8 @@ pub struct Replay {
     requests: u64,
     /// Objects that are named by requests that can be replayed; `None` if they were not all counted.
     objects: Option<usize>,
+    /// Requests that the replay of all objects would have; the ones that would find no object are estimated from the sample.
+    requests_of_all: f64,
     /// What is not replayed, and what was made up, as a clause.
     besides: String,
 }
@@ -163,9 +165,15 @@ impl Replay {
         last.max(1) as f64 / SECOND_US as f64
     }
 
-    /// Mean rate of the log in requests per second.
+    /// Mean rate of these requests in the log, per second. Of a sample, it is as much lower than that of the log as
+    /// [`Replay::share`] says.
     pub fn ops_per_s(&self) -> f64 {
         self.steps.len() as f64 / self.seconds()
+    }
+
+    /// Share of the log's requests that these are, of those that can be replayed: 1 unless objects are left out.
+    pub fn share(&self) -> f64 {
+        self.steps.len() as f64 / self.requests_of_all
     }
 
     /// True if some of the requests are of this kind.
@@ -365,6 +373,7 @@ impl Requests {
         }
         let sizes: Vec<u64> = chosen.iter().map(|old| sizes[*old as usize]).collect();
         let mut steps = std::mem::take(&mut self.steps);
+        let times_sampled = self.fit as f64 / steps.len() as f64;
         let (made, gone) = follow(&mut steps, &sizes);
         ensure!(!steps.is_empty(), "the sample has no request that can be replayed: give a larger --sample");
         let mut besides = self.left_out(bad, gone, too_large);
@@ -377,7 +386,8 @@ impl Requests {
         }
         let requests = self.fit + self.others.iter().sum::<u64>();
         let objects = (self.limit == u64::MAX).then_some(named);
-        let mut replay = Replay { steps, sizes, made, requests, objects, besides };
+        let requests_of_all = steps.len() as f64 * times_sampled;
+        let mut replay = Replay { steps, sizes, made, requests, objects, requests_of_all, besides };
         replay.begin_at_0();
         Ok(replay)
     }

@@ -367,6 +367,7 @@ fn uses(replay: &Replay) -> BTreeMap<u64, u32> {
 fn a_sample_has_whole_objects_and_keeps_popularity() {
     let log = zipfian_log(200_000);
     let whole = replay(log.clone(), &ALL).unwrap();
+    assert_eq!(whole.share(), 1.0);
     let all = uses(&whole);
     let quarter = Selection { share: Some(0.25), ..ALL };
     let bounded = Selection { share: None, ..ALL };
@@ -384,6 +385,8 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
         assert!(found.iter().all(|(size, uses)| all[size] == *uses), "each has all of its requests");
         let share = found.len() as f64 / all.len() as f64;
         assert!((0.1..0.3).contains(&share), "{share}");
+        let of_requests = sample.steps().len() as f64 / whole.steps().len() as f64;
+        assert!((sample.share() - of_requests).abs() < 1e-9, "{} is not {of_requests}", sample.share());
         let mut objects = Objects::new(1 << 20);
         for (_, _, size) in steps(sample) {
             objects.note(Op::Get, xxh3_64(&size.to_le_bytes()), Some(size));

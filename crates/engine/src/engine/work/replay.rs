@@ -165,9 +165,16 @@ impl CandidateRun<'_> {
     }
 }
 
-/// Returns what is replayed of a log, at an offered rate or in a closed loop, and how many times its mean rate `ops_per_s` is.
+/// Returns what is replayed of a log, at an offered rate or in a closed loop, and how many times the mean rate of these requests
+/// `ops_per_s` is.
 pub(super) fn replayed(log: &Replay, offered_ops_per_s: Option<f64>, ops_per_s: f64) -> Replayed {
     let times = |ops_per_s: f64| ops_per_s / log.ops_per_s();
     let (requests, log_seconds) = (log.steps().len() as u64, log.seconds());
-    Replayed { requests, log_seconds, speed: offered_ops_per_s.map(times), reached: times(ops_per_s) }
+    Replayed {
+        requests,
+        log_seconds,
+        sampled_share: Some(log.share()).filter(|share| *share < 1.0),
+        speed: offered_ops_per_s.map(times),
+        reached: times(ops_per_s),
+    }
 }

@@ -4,7 +4,7 @@ use super::standing::CellRank;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{Transaction, whole_of};
-use crate::result::{Cache, Cell, Durability, Reason, ReferenceRole, Round, RunResult, Verdict};
+use crate::result::{Cache, Cell, Durability, Reason, ReferenceRole, Replayed, Round, RunResult, Verdict};
 use crate::units;
 
 /// Phases that only serve a check and would lengthen the tables; the HTML report has them.
@@ -116,7 +116,7 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     if cells.iter().any(|cell| cell.is_ladder()) {
         let limit = result.plan.limit.as_deref().unwrap_or_default();
         parts.push(format!("the highest rate at which response times keep to {limit}"));
-        parts.extend(reached(cells));
+        parts.extend(log_of(cells).and_then(|of| reached(cells, &log_name(of))));
     } else if let Some(replayed) = replayed(cells) {
         parts.push(replayed);
     } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {
@@ -129,21 +129,38 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
     parts.join(", ")
 }
 
+/// What was replayed of a log; `None` for other phases.
+fn log_of<'c>(cells: &[&'c Cell]) -> Option<&'c Replayed> {
+    cells.iter().flat_map(|cell| &cell.rounds).find_map(|round| round.replayed.as_ref())
+}
+
+/// Names a log or its sample. A tenth of the requests has a tenth of the log's rate, and a store ten times as high a rate in times of
+/// it.
+fn log_name(replayed: &Replayed) -> String {
+    let of_requests = match replayed.sampled_share {
+        Some(share) if share < 1e-4 => "below 0.01 %".to_owned(),
+        Some(share) => units::exact_percent(share),
+        None => return "the log".to_owned(),
+    };
+    format!("a sample of the log ({of_requests} of its requests)")
+}
+
 /// Describes the speed of a replay; `None` for other phases.
 fn replayed(cells: &[&Cell]) -> Option<String> {
-    let speed = cells.iter().flat_map(|cell| &cell.rounds).find_map(|round| round.replayed.as_ref())?.speed;
-    Some(match (speed, reached(cells)) {
-        (None, None) => "the log as fast as the store can".to_owned(),
-        (None, Some(reached)) => format!("the log as fast as the store can, {reached}"),
-        (Some(speed), None) => format!("{speed} times the rate of the log, and all keep up"),
+    let of = log_of(cells)?;
+    let (log, again) = (log_name(of), if of.sampled_share.is_some() { "the sample" } else { "the log" });
+    Some(match (of.speed.map(units::count), reached(cells, again)) {
+        (None, None) => format!("{log} as fast as the store can"),
+        (None, Some(reached)) => format!("{log} as fast as the store can, {reached}"),
+        (Some(speed), None) => format!("{speed} times the rate of {log}, and all keep up"),
         (Some(speed), Some(reached)) => {
-            format!("{speed} times the rate of the log, not all keep up, {reached}")
+            format!("{speed} times the rate of {log}, not all keep up, {reached}")
         }
     })
 }
 
-/// Describes how many times the mean rate of a log each candidate reaches, unless it keeps up with an offered one; `None` if all do.
-fn reached(cells: &[&Cell]) -> Option<String> {
+/// Describes how many times the mean rate of `log` each candidate reaches, unless it keeps up with an offered one; `None` if all do.
+fn reached(cells: &[&Cell], log: &str) -> Option<String> {
     let of_each = cells.iter().filter(|cell| !ranking::is_baseline(cell)).filter_map(|cell| {
         let keeps_up =
             |round: &&Round| round.rungs.is_empty() && round.open.as_ref().is_some_and(|open| open.sustained);
@@ -153,8 +170,7 @@ fn reached(cells: &[&Cell]) -> Option<String> {
         Some(format!("`{}` {}", cell.store, units::count(*times.get(times.len() / 2)?)))
     });
     let of_each: Vec<String> = of_each.collect();
-    (!of_each.is_empty())
-        .then(|| format!("times the mean rate of the log: {}", units::listed(&of_each, "and")))
+    (!of_each.is_empty()).then(|| format!("times the mean rate of {log}: {}", units::listed(&of_each, "and")))
 }
 
 /// Describes store sharing, if clients do not share all stores.
@@ -218,4 +234,41 @@ pub(in crate::report) fn expected_false(result: &RunResult) -> Option<String> {
         "{count} {made} with `{reference}` (the column of ratios to it), each at 95 % by itself: expect about {expected:.1} false differences \
          among them. The ratios to the best of a phase hold for all at once."
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::report::html::tests::cell;
+
+    #[test]
+    fn a_replay_of_a_sample_is_not_told_in_times_of_the_whole_log() {
+        let told = |replayed: serde_json::Value| {
+            let round = json!({
+                "round": 1, "position": 1, "seed": 1, "ops": 100, "blobs": 100, "bytes": 1000, "seconds": 0.1, "passes": 1,
+                "errors": 0, "retries": 0, "timeouts": 0, "histogram": {"service": {}}, "first_ops_ns": [], "syncs": 0,
+                "sync_seconds": 0.0, "client_cpu_ns": 1, "worker_cpu_ns": 1, "replayed": replayed
+            });
+            let cell: Cell = serde_json::from_value(cell("a", "replay", json!({"rounds": [round]}))).unwrap();
+            super::replayed(&[&cell]).unwrap()
+        };
+        assert_eq!(
+            told(json!({"requests": 500, "log_seconds": 60.0, "reached": 14.0})),
+            "the log as fast as the store can, times the mean rate of the log: `a` 14"
+        );
+        assert_eq!(
+            told(json!({"requests": 500, "log_seconds": 60.0, "sampled_share": 0.048, "reached": 290.0})),
+            "a sample of the log (4.8 % of its requests) as fast as the store can, times the mean rate of the sample: `a` 290"
+        );
+        // 0.3 of a rate over that rate.
+        assert_eq!(
+            told(
+                json!({"requests": 5, "log_seconds": 6.0, "sampled_share": 1e-6, "speed": 0.300_000_000_000_000_04, "reached": 0.1})
+            ),
+            "0.3 times the rate of a sample of the log (below 0.01 % of its requests), not all keep up, times the mean rate of the \
+             sample: `a` 0.1"
+        );
+    }
 }
