@@ -258,8 +258,8 @@ pub fn work<'s, C: Clock>(
             break;
         }
         let due = next.due.unwrap_or(now);
-        if next.due.is_some() {
-            wait_until(due, now, shared.clock, &mut tally);
+        if next.due.is_some() && !wait_until(shared, due, now, &mut tally) {
+            break;
         }
         let prepared = writer.prepare(next.ops);
         let ready = if staged { prepare(shared, sessions, &mut tally) } else { Ok(()) };
@@ -316,15 +316,27 @@ pub fn work<'s, C: Clock>(
     Ok(tally)
 }
 
-/// Waits until an op of an open loop is due, or counts that its worker was busy at that time.
+/// Waits until an op of an open loop is due, or counts that its worker was busy at that time. Returns false if the run is ended
+/// before: a log may have hours without a request.
 #[inline]
-fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
+fn wait_until<C: Clock>(shared: &WorkerContext<'_, C>, due: u64, now: u64, tally: &mut Tally) -> bool {
+    /// Longest sleep without a look at whether the run is ended, in nanoseconds.
+    const LOOK_EVERY_NS: u64 = 250_000_000;
+    let mut looked = now;
+    while due.saturating_sub(looked) > LOOK_EVERY_NS {
+        looked += LOOK_EVERY_NS;
+        shared.clock.sleep_until(looked);
+        if shared.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+    }
     tally.last_due = due;
     if now > due {
         tally.busy_when_due += 1;
     } else {
-        clock.sleep_until(due);
+        shared.clock.sleep_until(due);
     }
+    true
 }
 
 /// Handles a failed op. After a timeout, opens a new session, because the old one might take a late answer for that of the next
@@ -709,7 +721,56 @@ pub fn verify_uploads(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
+    use crate::engine::null_loop::NullLoop;
+
+    /// A clock that passes when somebody sleeps, during whose second sleep the run is ended.
+    struct EndsTheRun {
+        now: AtomicU64,
+        sleeps: AtomicU64,
+        stop: AtomicBool,
+    }
+
+    impl Clock for EndsTheRun {
+        fn now(&self) -> u64 {
+            self.now.load(Ordering::Relaxed)
+        }
+
+        fn sleep_until(&self, moment: u64) {
+            self.now.fetch_max(moment, Ordering::Relaxed);
+            self.stop.store(self.sleeps.fetch_add(1, Ordering::Relaxed) > 0, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_hours_ends_when_the_run_is_ended() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let null_loop = NullLoop::with_sizes(1, |_id| 1).unwrap();
+        let clock = EndsTheRun { now: 0.into(), sleeps: 0.into(), stop: false.into() };
+        let shared = WorkerContext {
+            clock: &clock,
+            store: null_loop.store(),
+            keys: &null_loop.corpus().keys,
+            contents: &null_loop.corpus().contents,
+            uploads: None,
+            batch: 1,
+            connect: false,
+            one_transaction: false,
+            evicts: false,
+            sync: None,
+            dir: Path::new(""),
+            stop: &clock.stop,
+        };
+        let mut tally = Tally::new([true; BANDS.len()], true);
+        assert!(wait_until(&shared, 1_000, 0, &mut tally) && clock.now() == 1_000);
+        assert!(!wait_until(&shared, HOUR_NS, 1_000, &mut tally));
+        assert!(clock.now() < HOUR_NS / 1_000, "{} ns", clock.now());
+        assert_eq!((tally.last_due, tally.busy_when_due), (1_000, 0));
+        assert!(wait_until(&shared, HOUR_NS, HOUR_NS + 1, &mut tally));
+        assert_eq!((tally.last_due, tally.busy_when_due), (HOUR_NS, 1));
+    }
 
     #[test]
     fn the_mean_of_several_blobs_falls_into_a_band_that_is_counted() {
