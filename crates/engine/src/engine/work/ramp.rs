@@ -13,7 +13,7 @@ use super::super::workers::log::LogOps;
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Open, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::replay::{NO_RANGES, replayed};
+use super::replay::{replayed, why_not};
 use super::{Forecast, LengthInputs, Work, ops};
 use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
@@ -134,7 +134,8 @@ impl CandidateRun<'_> {
                 round.clients = clients;
                 // Reports the rate that was offered, not the one that random arrivals made of it.
                 round.seconds = tally.ops as f64 / ops_per_s;
-                round.hot = self.hot(load, &job.lists, tally.blobs);
+                // The lists are not what is read of a log.
+                round.hot = if log.is_some() { None } else { self.hot(load, &job.lists, tally.blobs) };
                 round.open = Some(open_loop(ops_per_s, &tally));
                 round.replayed = log.map(|log| replayed(log, Some(ops_per_s), ops_per_s));
                 round.rungs = rungs;
@@ -160,8 +161,8 @@ impl CandidateRun<'_> {
         if log.has(Op::Put) || log.has(Op::Delete) {
             return Some("the log writes, and each rate would find what the one before it wrote".to_owned());
         }
-        if log.has(Op::Range) && !self.caps().range {
-            return Some(NO_RANGES.to_owned());
+        if let Some(why) = why_not(log, &self.caps()) {
+            return Some(why.to_owned());
         }
         if self.plan().clients > 1 {
             return Some("the instants of a log are for one client".to_owned());

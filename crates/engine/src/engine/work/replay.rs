@@ -16,7 +16,7 @@ use super::{Forecast, LengthInputs, Work};
 use crate::corpus::Corpus;
 use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
 use crate::result::{FixedLength, Replayed, Round};
-use crate::store::Durability;
+use crate::store::{Capabilities, Durability};
 use crate::trace::{Op, Replay};
 
 const STANDARD: &[StandardPhase] = &[StandardPhase {
@@ -27,8 +27,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
 
 /// Number of requests before round 1, where only their time is wanted: in a closed loop, whatever the speed.
 const TRIED: usize = 2_000;
-/// Why a store without range reads cannot replay a log.
-pub(super) const NO_RANGES: &str = "no range reads, and the log has some";
 /// Maximum number of reads for which an ideal LRU cache is simulated.
 const LRU_OPS_MAX: usize = 1 << 20;
 
@@ -75,10 +73,10 @@ impl Work for ReplayWork {
         if log.steps().is_empty() {
             return not_possible("no request of the log is of these blobs");
         }
-        if log.has(Op::Range) && !candidate_run.caps().range {
-            return not_possible(NO_RANGES);
+        match why_not(&log, &candidate_run.caps()) {
+            Some(why) => not_possible(why),
+            None => candidate_run.replay(phase, &log),
         }
-        candidate_run.replay(phase, &log)
     }
 }
 
@@ -165,6 +163,15 @@ impl CandidateRun<'_> {
     }
 }
 
+/// Returns why a store cannot replay a log; `None` if it can. What a log puts first was put by the fill, and has to be deleted before.
+pub(super) fn why_not(log: &Replay, caps: &Capabilities) -> Option<&'static str> {
+    if log.has(Op::Range) && !caps.range {
+        return Some("no range reads, and the log has some");
+    }
+    let changes = log.has(Op::Put) || log.has(Op::Delete);
+    (changes && !caps.changes).then_some("append-only, and the log puts or deletes blobs")
+}
+
 /// Returns what is replayed of a log, at an offered rate or in a closed loop, and how many times the mean rate of these requests
 /// `ops_per_s` is.
 pub(super) fn replayed(log: &Replay, offered_ops_per_s: Option<f64>, ops_per_s: f64) -> Replayed {
@@ -176,5 +183,35 @@ pub(super) fn replayed(log: &Replay, offered_ops_per_s: Option<f64>, ops_per_s: 
         sampled_share: Some(log.share()).filter(|share| *share < 1.0),
         speed: offered_ops_per_s.map(times),
         reached: times(ops_per_s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Selection;
+
+    #[test]
+    fn who_cannot_change_blobs_replays_no_log_that_does() {
+        let log = |requests: &str| {
+            let dir = tempfile::tempdir_in(".").unwrap();
+            std::fs::write(dir.path().join("log"), format!("time,op,key,bytes\n{requests}")).unwrap();
+            let all = Selection {
+                share: Some(1.0),
+                objects_max: None,
+                bytes_max: None,
+                object_bytes_max: u64::MAX,
+                salt: 1,
+            };
+            Replay::read(&dir.path().join("log"), None, &all).unwrap()
+        };
+        let reads = log("1,get,a,10\n2,get,b,20\n");
+        let changes = [log("1,get,a,10\n2,delete,a,0\n"), log("1,get,a,10\n2,put,b,20\n")];
+        let archive = Capabilities { changes: false, ..Capabilities::ALL };
+        assert_eq!((why_not(&reads, &archive), why_not(&reads, &Capabilities::ALL)), (None, None));
+        for log in changes {
+            assert!(why_not(&log, &archive).is_some_and(|why| why.starts_with("append-only")));
+            assert_eq!(why_not(&log, &Capabilities::ALL), None);
+        }
     }
 }
