@@ -397,12 +397,15 @@ impl Requests {
         let mut all: Vec<u32> = self.ids.values().copied().collect();
         all.sort_unstable_by_key(|id| self.objects[*id as usize].key);
         let before = all.len();
-        all.retain(|id| sizes[*id as usize] <= selection.object_bytes_max);
+        let bytes_max = selection.bytes_max.unwrap_or(u64::MAX);
+        // Nothing behind an object that is larger than the whole sample would fit, wherever its hash is.
+        let most = selection.object_bytes_max.min(bytes_max);
+        all.retain(|id| sizes[*id as usize] <= most);
         let too_large = (before - all.len()) as u64;
         let mut bytes = 0_u64;
         let fitting = all.iter().take_while(|id| {
             bytes = bytes.saturating_add(sizes[**id as usize]);
-            bytes <= selection.bytes_max.unwrap_or(u64::MAX)
+            bytes <= bytes_max
         });
         let fitting = (fitting.count() as u64).min(selection.objects_max.unwrap_or(u64::MAX));
         all.truncate(fitting as usize);
@@ -415,7 +418,7 @@ impl Requests {
         let why = others.chain([
             (gone, "of objects that were not there"),
             (bad, "in lines that cannot be read"),
-            (too_large, "objects above the largest blob"),
+            (too_large, "objects too large for the corpus"),
         ]);
         let parts: Vec<String> =
             why.filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();

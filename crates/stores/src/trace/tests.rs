@@ -434,6 +434,17 @@ fn a_log_that_cannot_be_replayed_says_why() {
     let found = replay(long, &ALL).unwrap();
     assert_eq!(found.steps().len(), 200);
     assert!(found.summary().contains("; left out: 1 in lines that cannot be read"), "{}", found.summary());
+    // One in ten is larger than the sample may be, whatever its hash.
+    let videos: String =
+        (0..100).map(|n| format!("1,{n},{}\n", if n % 10 == 0 { 5000 } else { 10 })).collect();
+    let without = Selection { share: None, bytes_max: Some(900), ..ALL };
+    let found = replay(format!("time,key,bytes\n{videos}"), &without).unwrap();
+    assert_eq!((found.sizes().len(), found.steps().len()), (90, 90));
+    assert!(
+        found.summary().ends_with("; left out: 10 objects too large for the corpus"),
+        "{}",
+        found.summary()
+    );
     let small = Selection { share: None, bytes_max: Some(1), ..ALL };
     let error = replay("time,key,bytes\n1,a,100\n", &small).unwrap_err();
     assert!(error.contains("--corpus-bytes"), "{error}");
