@@ -285,7 +285,8 @@ pub struct Replayed {
 pub struct OpenLoop {
     /// Offered ops per second.
     pub offered_ops_per_s: f64,
-    /// Share of the ops that became due while every worker was busy.
+    /// Share of the ops that became due while every worker that could do them was busy: all of them, but for a log that writes, where
+    /// one worker does all requests of an object.
     pub all_busy_share: f64,
     /// Seconds from the last due time to the last acknowledgement.
     pub drain_seconds: f64,

@@ -46,7 +46,7 @@ pub struct Tally {
     pub syncs: u64,
     /// Time spent in syncs, in nanoseconds.
     pub sync_ns: u64,
-    /// Ops that came due while this worker, and therefore every worker, was busy.
+    /// Ops that came due while this worker was busy, and therefore every worker that could do them.
     pub busy_when_due: u64,
     /// Delays between the due time of an op and the wake-up of the worker that waited for it. Open loops only.
     pub wake_late: Option<Box<Histogram>>,

@@ -65,10 +65,12 @@ fn unknown(of: &StepCurve) -> Option<&'static str> {
 /// Number of blobs from which on a run says what many of them change.
 const MANY_BLOBS: u64 = 1_000_000;
 
-/// Returns how to find out what more blobs change; `None` if the run has many.
+/// Returns how to find out what more blobs change; `None` if the run has many, or is about memory or a log, where the number of blobs
+/// is not the question.
 pub(super) fn not_grown(result: &RunResult) -> Option<String> {
-    let blobs = result.corpus.blobs;
-    (1..MANY_BLOBS).contains(&blobs).then(|| {
+    let (blobs, plan) = (result.corpus.blobs, &result.plan);
+    let asks_else = plan.memory_sweep.is_some() || plan.has_log();
+    ((1..MANY_BLOBS).contains(&blobs) && !asks_else).then(|| {
         format!(
             "Growth: each store held at most {}; `blobwise run --grow 1k..1M` measures what a million of them change.",
             units::counted(blobs, "blob")
@@ -79,6 +81,7 @@ pub(super) fn not_grown(result: &RunResult) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::fixture::result;
     use crate::result::{CurveStep, GrowthForecast};
 
     fn curve(store: &str, outcome: GrowthOutcome) -> StepCurve {
@@ -116,5 +119,20 @@ mod tests {
             "With 10M blobs instead of 1M, `read-cold` is not predictable: `c` (the curve bends)."
         );
         assert_eq!(of_phase(&StepCurve { forecast: None, ..curves[0].clone() }), None);
+    }
+
+    #[test]
+    fn more_blobs_are_spoken_of_where_their_number_is_the_question() {
+        let told = |plan: &str, blobs: u64| {
+            let mut result = result(plan, Vec::new(), Vec::new());
+            result.corpus.blobs = blobs;
+            not_grown(&result)
+        };
+        assert!(
+            told("", 400).is_some_and(|said| said.starts_with("Growth: each store held at most 400 blobs;"))
+        );
+        assert_eq!(told("", MANY_BLOBS), None);
+        assert_eq!(told("memory_sweep = '200%,25%'", 400), None);
+        assert_eq!(told("[corpus]\ntrace = 'access.log'", 400), None);
     }
 }

@@ -517,7 +517,7 @@ impl PlanText {
     }
 
     /// True if the blobs are the objects of a log.
-    fn has_log(&self) -> bool {
+    pub fn has_log(&self) -> bool {
         self.corpus.as_ref().is_some_and(|corpus| corpus.trace.is_some())
     }
 
