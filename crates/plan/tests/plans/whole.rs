@@ -396,6 +396,7 @@ fn a_plan_with_a_log_replays_it_at_the_speeds_that_it_names() {
             "takes everything but `memory`, `stores` and `corpora` from the log",
         ),
         (own.replace("trace = 'access.log'", ""), "the phase `slow` replays a log, and there is none"),
+        (format!("speed = '1'\n{own}"), "--speed: is that of a replay without a speed of its own"),
         (format!("{log}source = 'tiny'"), "--trace: cannot be used with --corpus"),
         (format!("{log}trace_format = 'apache'"), "--trace-format: no format of logs is called `apache`"),
         (format!("{log}sample = '5%'\nblobs = 9"), "--sample: cannot be used with --blobs"),

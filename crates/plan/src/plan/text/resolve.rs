@@ -463,14 +463,19 @@ impl Resolver<'_> {
         Ok(phases)
     }
 
-    /// Rejects replays without a log, and a speed without a replay.
+    /// Rejects replays without a log, and a speed that no replay takes: those that the plan defines have their own.
     fn check_replays(&self, phases: &[Phase]) -> Result<()> {
         let replay = phases.iter().find(|phase| phase.replays());
         if let Some(replay) = replay.filter(|_| !self.text.has_log()) {
             bail!("the phase `{}` replays a log, and there is none: add --trace FILE", replay.id);
         }
-        if self.text.speed.is_some() && replay.is_none() {
-            bail!("--speed: is that of a replay, and this run has none: add --trace FILE, or leave it out");
+        let takes_speed = |phase: &Phase| phase.replays() && !self.text.defines(&phase.id);
+        if self.text.speed.is_some() && !phases.iter().any(takes_speed) {
+            let otherwise =
+                if replay.is_some() { "name the phase `replay` as well" } else { "add --trace FILE" };
+            bail!(
+                "--speed: is that of a replay without a speed of its own, and this run has none: {otherwise}, or leave it out"
+            );
         }
         Ok(())
     }
