@@ -21,7 +21,7 @@ use blobwise::engine::workers::worker::{ENOUGH_NS, OpSource, WorkerContext, Work
 use blobwise::judge::histogram::Histogram;
 use blobwise::plan::{Arrivals, OpKind};
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
-use blobwise::trace::{Replay, Selection};
+use blobwise::trace::{LogFile, Replay, Selection};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -111,7 +111,7 @@ fn log() -> anyhow::Result<Arc<Replay>> {
     std::fs::write(&path, "time,key,bytes\n".to_owned() + &(0..OPS).map(line).collect::<String>())?;
     let (share, objects_max, bytes_max, object_bytes_max, salt) = (Some(1.0), None, None, BLOB_BYTES, 1);
     let all = Selection { share, objects_max, bytes_max, object_bytes_max, salt };
-    Ok(Arc::new(Replay::read(&path, None, &all)?))
+    Ok(Arc::new(Replay::read(&LogFile::at(path), &all, &mut |_| {})?))
 }
 
 fn run(pace: Pace) -> anyhow::Result<Tally> {

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::run::exceed_processor_cache;
-use super::{CommandOutcome, print};
+use super::{CommandOutcome, eprint, print};
 use crate::corpus::Corpus;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
@@ -33,10 +33,11 @@ pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
     };
     // The same sample as of `run`.
     let is_open = text.leaves_sample_open();
-    if is_open {
+    if is_open || text.has_log() {
         exceed_processor_cache(&mut text);
     }
-    let corpora = text.resolve(false)?.build_sample(is_open.then_some(u64::MAX))?;
+    let mut tell = |requests: u64| eprint(&format!("{} requests so far", units::count(requests as f64)));
+    let corpora = text.resolve(false)?.build_sample(is_open.then_some(u64::MAX), &mut tell)?;
     let corpus = corpora.first().context("a plan has a corpus")?;
     print(&if flags.json { as_json(corpus)? } else { as_text(corpus) })?;
     Ok(CommandOutcome::Well)
@@ -55,7 +56,7 @@ fn as_json(corpus: &Corpus) -> Result<String> {
         })).collect::<Vec<_>>(),
         "sampled_from": corpus.sampled_from.map(|(files, bytes)| json!({"files": files, "bytes": bytes})),
         "cut": corpus.cut,
-        "skipped": corpus.skipped.words(),
+        "skipped": corpus.omitted(),
     });
     Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
 }
@@ -88,6 +89,9 @@ fn as_text(corpus: &Corpus) -> String {
     }
     if let Some(cut) = &corpus.cut {
         text += &format!("{cut}\n");
+    }
+    if let Some(log) = &corpus.log {
+        text += &format!("{}\n", log.summary());
     }
     if let Some(skipped) = corpus.skipped.summary() {
         text += &format!("not taken: {skipped}\n");

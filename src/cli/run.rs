@@ -276,7 +276,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         check_out(out)?;
     }
     let room_bytes = corpus_room(that_exists(&plan.dir))?;
-    let corpora = plan.build_sample(is_open.then_some(room_bytes))?;
+    let corpora = plan.build_sample(is_open.then_some(room_bytes), &mut reading(flags.quiet))?;
     plan.note_logs(&corpora);
     if let ([sample], true) = (corpora.as_slice(), is_open) {
         few_files(&plan, sample, room_bytes).filter(|_| !flags.quiet).iter().for_each(|note| eprint(note));
@@ -294,6 +294,15 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         return Err(error);
     }
     Ok(PreparedRun { plan, corpora, earlier: None, disks, place, out, pricing, one_round: false })
+}
+
+/// Returns what tells how far a long log was read, unless quiet.
+fn reading(quiet: bool) -> impl FnMut(u64) {
+    move |requests: u64| {
+        if !quiet {
+            eprint(&format!("{} requests of the log so far", units::count(requests as f64)));
+        }
+    }
 }
 
 /// Prepares an earlier run to be continued. A run that was stopped before its first visit ended starts over.
@@ -323,7 +332,7 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>, quiet: bool) -> Result<Pre
     let plan = plan.map_err(|error| with_password(error, Some(&out.path.join("plan.toml"))))?;
     let mut plan = of_clients(plan, clients)?;
     check_parent(&plan.dir)?;
-    let corpora = plan.build_corpora()?;
+    let corpora = plan.build_corpora_telling(&mut reading(quiet))?;
     plan.note_logs(&corpora);
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
     let machine = machine::Machine {

@@ -227,7 +227,15 @@ fn not_replayed() -> Outcome {
     let before = work.snapshot(".");
     for (flags, words) in [
         ("--trace nothing", "--trace: `nothing`: "),
-        ("--trace mixed", "9 of 410 lines, more than 1 %, cannot be read as csv: line 402 has no time"),
+        (
+            "--trace mixed",
+            "9 of 410 lines, more than --allow-bad 1%, cannot be read as csv: line 402 has no time",
+        ),
+        (
+            "--trace log --columns time,key --trace-format csv",
+            "--columns: cannot be used with --trace-format",
+        ),
+        ("--allow-bad 5%", "--allow-bad: is of a log, and there is none: add --trace FILE"),
         ("--trace noise", "its first lines are in no format"),
         ("--trace cut.gz", "it ends early, after line "),
         ("--trace log --trace-format combined", "cannot be read as combined"),

@@ -1001,7 +1001,7 @@ fn corpus_result((corpus, planned): (&Corpus, &CorpusPlan)) -> CorpusResult {
         sampled_from: corpus.sampled_from,
         cut: corpus.cut.clone(),
         digest: corpus.digest.clone(),
-        skipped: corpus.log.as_ref().map_or_else(|| corpus.skipped.words(), |log| Some(log.summary())),
+        skipped: corpus.omitted(),
     }
 }
 

@@ -128,3 +128,24 @@ fn a_sweep_of_named_sizes_has_just_these() {
     assert!(error("1kB,5GB").contains("4294967295"), "{}", error("1kB,5GB"));
     assert!(error("1kB,").contains("--sweep"), "{}", error("1kB,"));
 }
+
+#[test]
+fn what_a_plan_says_of_its_log_is_not_said_of_another_source() {
+    let corpus = |toml: &str| PlanText::parse(&format!("[corpus]\n{toml}")).unwrap().corpus.unwrap();
+    let plan = corpus("trace = 'a.log'\ncolumns = 'time,key'\nallow_bad = '5%'\nsample = '2%'");
+    let changed = |flags: &str| plan.clone().changed_by(&corpus(flags)).unwrap();
+    assert_eq!(changed("source = 'tiny'"), corpus("source = 'tiny'"));
+    assert_eq!(changed("trace = 'b.log'"), corpus("trace = 'b.log'\nsample = '2%'"));
+    assert_eq!(changed("allow_bad = '9%'").allow_bad.as_deref(), Some("9%"));
+    assert_eq!(changed("allow_bad = '9%'").columns, plan.columns);
+    let log = |toml: &str| match &planned(&format!("stores = ['files/flat']\n[corpus]\n{toml}"))[0]
+        .request
+        .source
+    {
+        BlobSource::Trace { log, .. } => log.clone(),
+        other => panic!("{other:?}"),
+    };
+    let read = log("trace = 'a.log'\ncolumns = 'time,key'\nallow_bad = '5%'");
+    assert_eq!((read.columns.as_deref(), read.bad_share_max), (Some("time,key"), 0.05));
+    assert_eq!(log("trace = 'a.log'").bad_share_max, 0.01);
+}

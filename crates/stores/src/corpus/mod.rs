@@ -22,7 +22,7 @@ pub use real::{BLOBS_NEEDED, SkippedFiles, as_flag};
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::{Key, Keys};
-use crate::trace::{Format, Replay, Selection};
+use crate::trace::{LogFile, Replay, Selection};
 
 /// Source of the blobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,9 +41,7 @@ pub enum BlobSource {
     /// Objects of a user's log.
     Trace {
         /// The log.
-        path: PathBuf,
-        /// Its format; `None` to recognise it by its first lines.
-        format: Option<Format>,
+        log: LogFile,
         /// Share of its objects; `None` for as many as the limits of the corpus allow.
         share: Option<f64>,
         /// Content of the objects, of which a log says nothing.
@@ -138,8 +136,18 @@ impl Corpus {
         }
     }
 
+    /// Says which files are not in it or which requests of a log are not replayed; `None` if nothing is left out.
+    pub fn omitted(&self) -> Option<String> {
+        self.log.as_ref().map_or_else(|| self.skipped.words(), |log| Some(log.summary()))
+    }
+
     /// Generates or reads the corpus.
     pub fn build(request: &CorpusSpecification) -> Result<Corpus> {
+        Corpus::build_telling(request, &mut |_requests| {})
+    }
+
+    /// Like [`Corpus::build`]; calls `progress` with the number of requests now and then while a log is read.
+    pub fn build_telling(request: &CorpusSpecification, progress: &mut dyn FnMut(u64)) -> Result<Corpus> {
         match &request.source {
             BlobSource::Synthetic { name, sizes, content } => {
                 Corpus::synthetic(request, name, sizes, *content)
@@ -168,7 +176,7 @@ impl Corpus {
                     seed: request.seed,
                 })
             }
-            BlobSource::Trace { path, format, share, content } => {
+            BlobSource::Trace { log: file, share, content } => {
                 let selection = Selection {
                     share: *share,
                     objects_max: request.blobs_max,
@@ -176,12 +184,12 @@ impl Corpus {
                     object_bytes_max: BLOB_BYTES_MAX,
                     salt: xxh3_64_with_seed(b"objects of a log", request.seed),
                 };
-                let log = Replay::read(path, *format, &selection).context("--trace")?;
+                let log = Replay::read(file, &selection, progress).context("--trace")?;
                 let sizes = log.sizes().to_vec();
                 Ok(Corpus {
                     digest: Some(log.digest()),
                     log: Some(Arc::new(log)),
-                    ..Corpus::of_sizes(&real::visible(path), &sizes, *content, request.seed)
+                    ..Corpus::of_sizes(&real::visible(&file.path), &sizes, *content, request.seed)
                 })
             }
         }

@@ -98,12 +98,10 @@ pub struct Rate {
 
 /// Reads a log to its end and describes it. `progress` is called now and then with the number of requests so far.
 pub fn describe(reader: &mut Reader, mut progress: impl FnMut(u64)) -> Description {
-    /// Requests from one call to the next.
-    const EVERY: u64 = 10_000_000;
     let mut totals = Totals::default();
     while let Some(request) = reader.next_request() {
         totals.note(&request);
-        if totals.requests.is_multiple_of(EVERY) {
+        if totals.requests.is_multiple_of(super::PROGRESS_EVERY) {
             progress(totals.requests);
         }
     }

@@ -16,8 +16,11 @@ mod tests;
 pub use describe::{Description, Miss, Rate, describe};
 pub use format::{Format, Parser};
 pub use reader::{BadLine, Counts, Reader};
-pub use replay::{Replay, Selection, Step};
+pub use replay::{LogFile, Replay, Selection, Step};
 pub use zipf::Popularity;
+
+/// Requests from one report of progress to the next, while a log is read.
+const PROGRESS_EVERY: u64 = 10_000_000;
 
 named! {
     /// What a request did.

@@ -3,17 +3,58 @@
 //! A sample has the objects with the smallest salted hashes, each with all of its requests, so that popularity and reuse stay.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Format, Op, Reader, Request};
+use crate::units;
 
-/// Requests above which only a sample of the objects is kept: half a gigabyte.
-const REQUESTS_MAX: usize = 1 << 25;
-/// Share of the lines that may be unreadable.
-const BAD_SHARE_MAX: f64 = 0.01;
+/// A log, and how it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogFile {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Its format; `None` if its first lines tell it.
+    pub format: Option<Format>,
+    /// Columns of a csv, such as `time,op,key,bytes`; `None` for those that its header or its format has.
+    pub columns: Option<String>,
+    /// Share of its lines that may be unreadable, from 0 to 1.
+    pub bad_share_max: f64,
+}
+
+impl LogFile {
+    /// Share of the lines that may be unreadable if nobody says otherwise.
+    pub const BAD_SHARE_MAX: f64 = 0.01;
+
+    /// A log whose format its first lines tell.
+    pub fn at(path: PathBuf) -> LogFile {
+        LogFile { path, format: None, columns: None, bad_share_max: LogFile::BAD_SHARE_MAX }
+    }
+}
+
+/// How much of a log is kept, and how often its reading is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Requests above which only a sample of the objects is kept.
+    pub requests_max: usize,
+    /// Share of the lines that may be unreadable, from 0 to 1.
+    pub bad_share_max: f64,
+    /// Requests from one report of progress to the next.
+    pub told_every: u64,
+}
+
+impl Default for Bounds {
+    /// Half a gigabyte of requests.
+    fn default() -> Bounds {
+        Bounds {
+            requests_max: 1 << 25,
+            bad_share_max: LogFile::BAD_SHARE_MAX,
+            told_every: super::PROGRESS_EVERY,
+        }
+    }
+}
 
 /// Ops that are replayed. Others need no object of a known content.
 const KINDS: [Op; 4] = [Op::Get, Op::Range, Op::Put, Op::Delete];
@@ -104,24 +145,31 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a log, in its format by its first lines if none is given. Fails if it is cut off, if more than 1 % of its lines cannot
-    /// be read, or if nothing in it can be replayed.
-    pub fn read(path: &Path, format: Option<Format>, selection: &Selection) -> Result<Replay> {
-        let reader = Reader::open(path, format, None)?;
-        Replay::of(reader, selection).with_context(|| format!("`{}`", path.display()))
+    /// Reads a log to its end. `progress` is called with the number of requests now and then. Fails if the log is cut off, if more of
+    /// its lines than may be cannot be read, or if nothing in it can be replayed.
+    pub fn read(file: &LogFile, selection: &Selection, progress: &mut dyn FnMut(u64)) -> Result<Replay> {
+        let reader = Reader::open(&file.path, file.format, file.columns.as_deref())?;
+        let bounds = Bounds { bad_share_max: file.bad_share_max, ..Bounds::default() };
+        Replay::bounded(reader, selection, bounds, progress)
+            .with_context(|| format!("`{}`", file.path.display()))
     }
 
-    /// Reads a log to its end.
-    pub(super) fn of(reader: Reader, selection: &Selection) -> Result<Replay> {
-        Replay::bounded(reader, selection, REQUESTS_MAX)
-    }
-
-    /// Reads a log, and keeps at most `requests_max` requests at a time.
-    pub(super) fn bounded(reader: Reader, selection: &Selection, requests_max: usize) -> Result<Replay> {
+    /// Reads a log within these bounds.
+    pub(super) fn bounded(
+        reader: Reader,
+        selection: &Selection,
+        bounds: Bounds,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Replay> {
         let mut reader = reader.salted(selection.salt);
-        let mut log = Requests::new(selection.share, requests_max);
+        let mut log = Requests::new(selection.share, bounds.requests_max);
+        let mut requests = 0_u64;
         while let Some(request) = reader.next_request() {
             log.note(&request)?;
+            requests += 1;
+            if requests.is_multiple_of(bounds.told_every) {
+                progress(requests);
+            }
         }
         let counts = &reader.counts;
         if let Some(why) = &counts.ended_early {
@@ -130,15 +178,18 @@ impl Replay {
                 counts.lines
             );
         }
-        if counts.bad_share() > BAD_SHARE_MAX {
+        if counts.bad_share() > bounds.bad_share_max {
             let first: Vec<String> =
                 counts.first_bad.iter().map(|bad| format!("line {} {}", bad.line, bad.why)).collect();
             bail!(
-                "{} of {} lines, more than 1 %, cannot be read as {}: {}; leave them out of the file, or name another --trace-format",
+                "{} of {} lines, more than --allow-bad {}, cannot be read as {}: {}; if they may be left out, add --allow-bad {:.0}%; if \
+                 the log is of another kind, name its --trace-format",
                 counts.bad,
                 counts.lines,
+                units::share(bounds.bad_share_max),
                 reader.format().name(),
-                first.join("; ")
+                first.join("; "),
+                (counts.bad_share() * 100.0).ceil()
             );
         }
         log.replay(selection, counts.bad)

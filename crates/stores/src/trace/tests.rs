@@ -9,6 +9,7 @@ use rand_distr::{Distribution, Zipf};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::objects::Objects;
+use super::replay::Bounds;
 use super::zipf::fit;
 use super::*;
 
@@ -282,7 +283,11 @@ const ALL: Selection =
     Selection { share: Some(1.0), objects_max: None, bytes_max: None, object_bytes_max: 1 << 32, salt: 5 };
 
 fn replay(log: impl Into<Vec<u8>>, selection: &Selection) -> Result<Replay, String> {
-    Replay::of(reader(log), selection).map_err(|error| format!("{error:#}"))
+    bounded(log, selection, Bounds::default())
+}
+
+fn bounded(log: impl Into<Vec<u8>>, selection: &Selection, bounds: Bounds) -> Result<Replay, String> {
+    Replay::bounded(reader(log), selection, bounds, &mut |_| {}).map_err(|error| format!("{error:#}"))
 }
 
 /// Steps as microseconds, op, and size of the object, by which tests know it.
@@ -370,12 +375,13 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
     assert_eq!(whole.share(), 1.0);
     let all = uses(&whole);
     let quarter = Selection { share: Some(0.25), ..ALL };
-    let bounded = Selection { share: None, ..ALL };
+    let auto = Selection { share: None, ..ALL };
+    let few = Bounds { requests_max: 60_000, ..Bounds::default() };
     let by_objects = Selection { share: None, objects_max: Some(3_000), ..ALL };
     let by_bytes = Selection { share: None, bytes_max: Some(whole.sizes().iter().sum::<u64>() / 4), ..ALL };
     let samples = [
         replay(log.clone(), &quarter).unwrap(),
-        Replay::bounded(reader(log.clone()), &bounded, 60_000).unwrap(),
+        bounded(log.clone(), &auto, few).unwrap(),
         replay(log.clone(), &by_objects).unwrap(),
         replay(log.clone(), &by_bytes).unwrap(),
         whole.part(whole.sizes().len() / 4),
@@ -399,7 +405,7 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
     assert_eq!(replay(log.clone(), &quarter).unwrap(), samples[0]);
     assert_eq!(replay(log.clone(), &quarter).unwrap().digest(), samples[0].digest());
     assert_ne!(replay(log.clone(), &Selection { salt: 6, ..quarter }).unwrap().digest(), samples[0].digest());
-    let error = Replay::bounded(reader(log), &ALL, 60_000).unwrap_err().to_string();
+    let error = bounded(log, &ALL, few).unwrap_err();
     assert!(error.contains("more than 60000 requests") && error.contains("--sample"), "{error}");
 }
 
@@ -415,7 +421,10 @@ fn a_log_that_cannot_be_replayed_says_why() {
     let parts = "h - - [30/Nov/2026:09:00:02 +0000] \"GET /x HTTP/1.1\" 206 5\n";
     let failed = "h - - [30/Nov/2026:09:00:02 +0000] \"GET /x HTTP/1.1\" 404 5\n";
     for (log, why) in [
-        (mixed.as_str(), "1 of 51 lines, more than 1 %, cannot be read as combined: line 51 has no time"),
+        (
+            mixed.as_str(),
+            "1 of 51 lines, more than --allow-bad 1%, cannot be read as combined: line 51 has no time",
+        ),
         (far.as_str(), "more than 400 days apart"),
         (parts, "it shows the size of no object"),
         (failed, "it has no request that can be replayed; left out: 1 failed"),
@@ -448,4 +457,26 @@ fn a_log_that_cannot_be_replayed_says_why() {
     let small = Selection { share: None, bytes_max: Some(1), ..ALL };
     let error = replay("time,key,bytes\n1,a,100\n", &small).unwrap_err();
     assert!(error.contains("--corpus-bytes"), "{error}");
+}
+
+#[test]
+fn a_log_may_have_the_bad_lines_that_are_allowed_and_tells_how_far_it_was_read() {
+    let log = "time,key,bytes\n".to_owned() + &"1,a,10\n".repeat(90) + &"planted\n".repeat(9);
+    let error = replay(log.clone(), &ALL).unwrap_err();
+    assert!(error.contains("add --allow-bad 9%;") && !error.contains("planted"), "{error}");
+    let allowing = |bad_share_max| Bounds { bad_share_max, told_every: 40, ..Bounds::default() };
+    assert!(bounded(log.clone(), &ALL, allowing(0.05)).unwrap_err().contains("more than --allow-bad 5%"));
+    let mut told = Vec::new();
+    let found =
+        Replay::bounded(reader(log), &ALL, allowing(0.1), &mut |requests| told.push(requests)).unwrap();
+    assert_eq!((found.steps().len(), told), (90, vec![40, 80]));
+    // Columns that the file itself does not name.
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().join("log");
+    std::fs::write(&path, "a,x,10,1\nb,x,20,2\n").unwrap();
+    let file = LogFile { columns: Some("key,-,bytes,time".to_owned()), ..LogFile::at(path) };
+    let found = Replay::read(&file, &ALL, &mut |_| {}).unwrap();
+    assert_eq!(steps(&found).iter().map(|step| step.2).collect::<Vec<_>>(), [10, 20]);
+    let error = Replay::read(&LogFile::at(file.path.clone()), &ALL, &mut |_| {}).unwrap_err();
+    assert!(format!("{error:#}").contains("--columns time,op,key,bytes"), "{error:#}");
 }

@@ -189,7 +189,7 @@ pub(super) fn replayed(log: &Replay, offered_ops_per_s: Option<f64>, ops_per_s: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Selection;
+    use crate::trace::{LogFile, Selection};
 
     #[test]
     fn who_cannot_change_blobs_replays_no_log_that_does() {
@@ -203,7 +203,7 @@ mod tests {
                 object_bytes_max: u64::MAX,
                 salt: 1,
             };
-            Replay::read(&dir.path().join("log"), None, &all).unwrap()
+            Replay::read(&LogFile::at(dir.path().join("log")), &all, &mut |_| {}).unwrap()
         };
         let reads = log("1,get,a,10\n2,get,b,20\n");
         let changes = [log("1,get,a,10\n2,delete,a,0\n"), log("1,get,a,10\n2,put,b,20\n")];

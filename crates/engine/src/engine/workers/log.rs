@@ -128,7 +128,7 @@ pub(super) fn kind_name(kind: OpKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Selection;
+    use crate::trace::{LogFile, Selection};
 
     /// 1,000 requests in two seconds: reads of 50 objects, or of 25 of them puts as well.
     fn log(writes: bool) -> Arc<Replay> {
@@ -147,7 +147,7 @@ mod tests {
             object_bytes_max: u64::MAX,
             salt: 1,
         };
-        Arc::new(Replay::read(&dir.path().join("log"), None, &all).unwrap())
+        Arc::new(Replay::read(&LogFile::at(dir.path().join("log")), &all, &mut |_| {}).unwrap())
     }
 
     fn taken(ops: &LogOps, workers: usize) -> Vec<Vec<usize>> {

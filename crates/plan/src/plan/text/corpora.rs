@@ -1,6 +1,6 @@
 //! The corpora of a plan: one, one for each size of a sweep, or several with names; and how `--scale` shrinks them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
@@ -16,7 +16,7 @@ use crate::corpus::{
 };
 use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
-use crate::trace::Format;
+use crate::trace::{Format, LogFile};
 use crate::units::{parse_bytes, parse_share};
 
 optional_keys! {
@@ -44,6 +44,16 @@ optional_keys! {
         /// `blobwise trace --help` lists them.
         #[arg(long, value_name = "FORMAT")]
         pub trace_format: Option<String>,
+        /// Read a csv log with these columns, such as time,op,key,bytes
+        ///
+        /// `-` skips a column.
+        #[arg(long, value_name = "A,B")]
+        pub columns: Option<String>,
+        /// Allow this share of unreadable lines in the log [default: 1%]
+        ///
+        /// They are left out and counted.
+        #[arg(long, value_name = "SHARE")]
+        pub allow_bad: Option<String>,
         /// Take this share of the log's objects [default: auto]
         ///
         /// Whole objects with all of their requests, such as `1%`; the rate shrinks as well. `auto`: as many as the size of
@@ -82,9 +92,12 @@ impl CorpusText {
         let corpus = CorpusText {
             files: of_source.files.clone(),
             trace: of_source.trace.clone(),
-            trace_format: flags.trace_format.clone().or(self.trace_format.clone()),
+            // What a plan says of its log says nothing of another source.
+            trace_format: flags.trace_format.clone().or(of_source.trace_format.clone()),
+            columns: flags.columns.clone().or(of_source.columns.clone()),
+            allow_bad: flags.allow_bad.clone().or(of_source.allow_bad.clone()),
             source: of_source.source.clone(),
-            sample: of_size.sample.clone(),
+            sample: flags.sample.clone().or(of_size.sample.clone().filter(|_| of_source.trace.is_some())),
             blobs: of_size.blobs,
             bytes: of_size.bytes.clone(),
             content: flags.content.clone().or(self.content.clone()),
@@ -96,6 +109,21 @@ impl CorpusText {
     /// True if the sizes of its blobs are those of the user's own files or objects.
     pub(super) fn is_real(&self) -> bool {
         self.files.is_some() || self.trace.is_some()
+    }
+
+    /// The log at a path, and how it is read.
+    fn log(&self, path: &Path) -> Result<LogFile> {
+        if self.columns.is_some() {
+            check_excluded("--columns", &[("--trace-format", self.trace_format.is_some())])?;
+        }
+        let format = self.trace_format.as_deref().map(Format::parse).transpose().context("--trace-format")?;
+        let allowed = self.allow_bad.as_deref().map(parse_share).transpose().context("--allow-bad")?;
+        Ok(LogFile {
+            format,
+            columns: self.columns.clone(),
+            bad_share_max: allowed.unwrap_or(LogFile::BAD_SHARE_MAX),
+            ..LogFile::at(path.to_owned())
+        })
     }
 
     /// Share of a log's objects, from 0 to 1; `None` if other limits decide.
@@ -399,12 +427,15 @@ fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
             path.as_os_str() != "-",
             "--trace: `-`: a run that is continued reads its log again, so that it must be a file"
         );
-        let format =
-            corpus.trace_format.as_deref().map(Format::parse).transpose().context("--trace-format")?;
         let share = corpus.share()?.map(|share| (share * scale).min(1.0));
-        return Ok(BlobSource::Trace { path: path.clone(), format, share, content: content()? });
+        return Ok(BlobSource::Trace { log: corpus.log(path)?, share, content: content()? });
     }
-    let is_given = [("--sample", corpus.sample.is_some()), ("--trace-format", corpus.trace_format.is_some())];
+    let is_given = [
+        ("--sample", corpus.sample.is_some()),
+        ("--trace-format", corpus.trace_format.is_some()),
+        ("--columns", corpus.columns.is_some()),
+        ("--allow-bad", corpus.allow_bad.is_some()),
+    ];
     if let Some((flag, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
         bail!("{flag}: is of a log, and there is none: add --trace FILE");
     }

@@ -140,16 +140,29 @@ impl Design {
     /// # Errors
     /// Files that cannot be listed or read, or sizes of which not a single blob fits.
     pub fn build_corpora(&self) -> Result<Vec<Corpus>> {
-        self.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
+        self.build_corpora_telling(&mut |_requests| {})
     }
 
-    /// Builds the corpora. A sample of files whose size the plan leaves open may exceed its default size up to `room_bytes`, and
-    /// the plan then says which size it got; `None` if there is no such sample.
+    /// As [`Design::build_corpora`]; calls `progress` with the number of requests now and then while a log is read.
     ///
     /// # Errors
     /// As [`Design::build_corpora`].
-    pub fn build_sample(&mut self, room_bytes: Option<u64>) -> Result<Vec<Corpus>> {
-        let Some(room_bytes) = room_bytes else { return self.build_corpora() };
+    pub fn build_corpora_telling(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Corpus>> {
+        self.corpora.iter().map(|corpus| Corpus::build_telling(&corpus.request, progress)).collect()
+    }
+
+    /// Builds the corpora. A sample of files whose size the plan leaves open may exceed its default size up to `room_bytes`, and
+    /// the plan then says which size it got; `None` if there is no such sample. `progress` is that of
+    /// [`Design::build_corpora_telling`].
+    ///
+    /// # Errors
+    /// As [`Design::build_corpora`].
+    pub fn build_sample(
+        &mut self,
+        room_bytes: Option<u64>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Vec<Corpus>> {
+        let Some(room_bytes) = room_bytes else { return self.build_corpora_telling(progress) };
         self.open_sample(room_bytes);
         let corpora = self.build_corpora()?;
         if let [sample] = corpora.as_slice() {
