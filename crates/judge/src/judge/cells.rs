@@ -310,6 +310,11 @@ pub fn writes(cell: &Cell) -> bool {
     cell.settled_ops_per_s.is_some()
 }
 
+/// True if a cell replays a log that only reads, so that no durability class is at stake, though the phase may write.
+pub fn only_reads_a_log(cell: &Cell) -> bool {
+    cell.is_replay() && !writes(cell)
+}
+
 /// Returns a worker's time per blob in nanoseconds, including deferred work if there is any; `None` in an open loop,
 /// whose rate is unrelated to op times.
 pub fn blob_ns(cell: &Cell) -> Option<f64> {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use super::cells::{device_bytes_per_byte, op_ns, series, writes};
+use super::cells::{device_bytes_per_byte, only_reads_a_log, op_ns, series, writes};
 use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::text::{Design, class_wanted};
@@ -26,8 +26,9 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
     }
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
     let wanted = class_wanted(cell.own_durability, phase.class, plan.durability);
-    let weaker = (phase.writes() && cell.durability < wanted)
-        .then_some(Reason::WeakerClass { class: cell.durability });
+    let may_lose = phase.writes() && !only_reads_a_log(cell);
+    let weaker =
+        (may_lose && cell.durability < wanted).then_some(Reason::WeakerClass { class: cell.durability });
     if is_baseline(cell) {
         return Some(Reason::Baseline);
     }
@@ -434,7 +435,7 @@ mod tests {
 
     use super::*;
     use crate::judge::fixture::{cell, result};
-    use crate::result::RoundMemory;
+    use crate::result::{Interval, Replayed, RoundMemory};
     use blobwise_engine::engine::work::resolved;
 
     /// Returns cells of one op per round, of candidates that take these seconds for it, ranked as in a run.
@@ -483,6 +484,25 @@ mod tests {
         cell.rounds[3].memory =
             Some(RoundMemory { limit_bytes: Some(1000), outside_bytes: 60, ..RoundMemory::default() });
         assert_eq!(why(&cell), Some(Reason::MemoryOutside { bytes: 60, limit_bytes: 1000 }));
+    }
+
+    #[test]
+    fn a_weaker_class_is_ranked_where_a_log_only_reads() {
+        let plan = resolved(
+            "stores = ['files/flat']\ndurability = 'each-write'\nphases = ['fill', 'replay']\n[corpus]\ntrace = 'access.log'",
+        );
+        let result = result("stores = ['files/flat']", Vec::new(), Vec::new());
+        let mut cell: Cell =
+            serde_json::from_value(cell("files/flat", "replay", &[1.0; 5], json!({"durability": "none"})))
+                .unwrap();
+        cell.rounds[0].replayed = Some(Replayed::default());
+        let is_weaker = |cell: &Cell| {
+            let why = not_ranked(&plan, &Records::resume(result.clone()), cell);
+            matches!(why, Some(Reason::WeakerClass { .. }))
+        };
+        assert!(!is_weaker(&cell));
+        cell.settled_ops_per_s = Some(Interval::point(1_000.0));
+        assert!(is_weaker(&cell));
     }
 
     /// They are ranked separately, but a claim on the value of packing compares them.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub use self::advice::{advice, has_few_rounds, rounds_to_decide};
 pub use self::costs::costs;
-use super::cells::{is_offered, op_ns, series, writes};
+use super::cells::{is_offered, only_reads_a_log, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, Comparability, ComparisonGroup};
 use super::run_subject::{conditions, run_subject};
@@ -200,14 +200,23 @@ fn asked(plan: &Design, result: &RunResult) -> Vec<Question> {
             && !phase.only_prepares()
             && !is_found(phase)
             && !is_later_part(&phase.id)
-            && is_of_subject(result, only_writes(phase))
+            && is_of_subject(result, only_writes(phase) && !reads_a_log(result, phase))
     };
-    plan.phases.iter().filter(is_asked).map(Question::of_phase).collect()
+    let question = |phase: &Phase| Question {
+        writes: phase.writes() && !reads_a_log(result, phase),
+        ..Question::of_phase(phase)
+    };
+    plan.phases.iter().filter(is_asked).map(question).collect()
 }
 
 /// True for the second and later parts of a split phase.
 fn is_later_part(phase: &str) -> bool {
     part_of(phase).is_some_and(|(_, number)| number > 1)
+}
+
+/// True if a phase replayed a log that only reads.
+fn reads_a_log(result: &RunResult, phase: &Phase) -> bool {
+    result.results.iter().any(|cell| cell.phase == phase.id && only_reads_a_log(cell))
 }
 
 fn only_writes(phase: &Phase) -> bool {
