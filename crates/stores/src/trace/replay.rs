@@ -34,10 +34,13 @@ impl LogFile {
     }
 }
 
+/// Requests that take as much memory as an object: 32 bytes, and half as much again in a table that is filled to seven eighths at most.
+const REQUESTS_PER_OBJECT: usize = 4;
+
 /// How much of a log is kept, and how often its reading is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Requests above which only a sample of the objects is kept.
+    /// Requests above which only a sample of the objects is kept, with as many for each object as take its memory.
     pub requests_max: usize,
     /// Share of the lines that may be unreadable, from 0 to 1.
     pub bad_share_max: f64,
@@ -367,7 +370,7 @@ impl Requests {
             object.part = object.part.max(request.sent);
         }
         self.steps.push(Step::new((since + SPAN_US) as u64, kind, id, request.sent));
-        while self.steps.len() > self.requests_max {
+        while self.steps.len() + REQUESTS_PER_OBJECT * self.objects.len() > self.requests_max {
             self.halve()?;
         }
         Ok(())
@@ -377,13 +380,27 @@ impl Requests {
     fn halve(&mut self) -> Result<()> {
         ensure!(
             !self.has_share && self.limit > 0,
-            "this share of its objects has more than {} requests, the most that are kept: give a smaller --sample, or `auto`",
+            "this share of its objects takes the memory of more than {} requests, the most that are kept: give a smaller --sample, or \
+             `auto`",
             self.requests_max
         );
         self.limit >>= 1;
-        let (objects, limit) = (&self.objects, self.limit);
-        self.steps.retain(|step| objects[step.object as usize].key <= limit);
-        self.ids.retain(|key, _| *key <= limit);
+        let limit = self.limit;
+        // Ids are places among the objects that are left.
+        let mut left = 0_u32;
+        let mut ids = vec![u32::MAX; self.objects.len()];
+        for (object, id) in self.objects.iter().zip(&mut ids).filter(|(object, _)| object.key <= limit) {
+            (*id, left) = (left, left + 1);
+        }
+        self.steps.retain_mut(|step| {
+            step.object = ids[step.object as usize];
+            step.object != u32::MAX
+        });
+        self.ids.retain(|key, id| {
+            *id = ids[*id as usize];
+            *key <= limit
+        });
+        self.objects.retain(|object| object.key <= limit);
         Ok(())
     }
 

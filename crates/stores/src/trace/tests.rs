@@ -376,7 +376,7 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
     let all = uses(&whole);
     let quarter = Selection { share: Some(0.25), ..ALL };
     let auto = Selection { share: None, ..ALL };
-    let few = Bounds { requests_max: 60_000, ..Bounds::default() };
+    let few = Bounds { requests_max: 80_000, ..Bounds::default() };
     let by_objects = Selection { share: None, objects_max: Some(3_000), ..ALL };
     let by_bytes = Selection { share: None, bytes_max: Some(whole.sizes().iter().sum::<u64>() / 4), ..ALL };
     let samples = [
@@ -406,7 +406,7 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
     assert_eq!(replay(log.clone(), &quarter).unwrap().digest(), samples[0].digest());
     assert_ne!(replay(log.clone(), &Selection { salt: 6, ..quarter }).unwrap().digest(), samples[0].digest());
     let error = bounded(log, &ALL, few).unwrap_err();
-    assert!(error.contains("more than 60000 requests") && error.contains("--sample"), "{error}");
+    assert!(error.contains("more than 80000 requests") && error.contains("--sample"), "{error}");
 }
 
 #[test]
@@ -479,4 +479,20 @@ fn a_log_may_have_the_bad_lines_that_are_allowed_and_tells_how_far_it_was_read()
     assert_eq!(steps(&found).iter().map(|step| step.2).collect::<Vec<_>>(), [10, 20]);
     let error = Replay::read(&LogFile::at(file.path.clone()), &ALL, &mut |_| {}).unwrap_err();
     assert!(format!("{error:#}").contains("--columns time,op,key,bytes"), "{error:#}");
+}
+
+#[test]
+fn objects_count_as_the_memory_that_they_take() {
+    let log: String = (0..20_000).map(|n| format!("{n},{},10\n", n % 10_000)).collect();
+    let auto = Selection { share: None, ..ALL };
+    let few = Bounds { requests_max: 20_000, ..Bounds::default() };
+    // Twice 10,000 requests and 10,000 objects take the memory of 60,000 requests: a quarter of the objects is left.
+    let found = bounded(format!("time,key,bytes\n{log}"), &auto, few).unwrap();
+    let objects = found.sizes().len();
+    assert!((2_200..2_800).contains(&objects), "{objects}");
+    assert_eq!(found.steps().len(), 2 * objects);
+    let mut uses = vec![0; objects];
+    found.steps().iter().for_each(|step| uses[step.object() as usize] += 1);
+    assert!(uses.iter().all(|uses| *uses == 2));
+    assert!((found.share() - objects as f64 / 10_000.0).abs() < 1e-9, "{}", found.share());
 }
