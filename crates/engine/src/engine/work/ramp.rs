@@ -137,7 +137,7 @@ impl CandidateRun<'_> {
                 // The lists are not what is read of a log.
                 round.hot = if log.is_some() { None } else { self.hot(load, &job.lists, tally.blobs) };
                 round.open = Some(open_loop(ops_per_s, &tally));
-                round.replayed = log.map(|log| replayed(log, Some(ops_per_s), ops_per_s));
+                round.replayed = log.map(|log| replayed(log, Some(ops_per_s / log.ops_per_s()), ops_per_s));
                 round.rungs = rungs;
                 self.measured(round, &tally, &meter)
             }

@@ -126,10 +126,9 @@ impl CandidateRun<'_> {
             self.warm = false;
             self.settle(phase, &mut meter, &mut round)?;
         }
-        let offered = speed.map(|speed| speed * log.ops_per_s());
-        round.open = offered.map(|ops_per_s| open_loop(ops_per_s, &tally));
+        round.open = speed.map(|speed| open_loop(speed * log.ops_per_s(), &tally));
         let done_per_s = tally.counters.acknowledged(tally.ops) as f64 / round.seconds;
-        round.replayed = Some(replayed(log, offered, done_per_s));
+        round.replayed = Some(replayed(log, speed, done_per_s));
         let mut done = self.measured(round, &tally, &meter)?;
         if let Some(PhaseOutcome::Measured(round)) = &mut done {
             self.note_ideal_lru(phase, &ops, round);
@@ -172,17 +171,16 @@ pub(super) fn why_not(log: &Replay, caps: &Capabilities) -> Option<&'static str>
     (changes && !caps.changes).then_some("append-only, and the log puts or deletes blobs")
 }
 
-/// Returns what is replayed of a log, at an offered rate or in a closed loop, and how many times the mean rate of these requests
+/// Returns what is replayed of a log, at an offered speed or in a closed loop, and how many times the mean rate of these requests
 /// `ops_per_s` is.
-pub(super) fn replayed(log: &Replay, offered_ops_per_s: Option<f64>, ops_per_s: f64) -> Replayed {
-    let times = |ops_per_s: f64| ops_per_s / log.ops_per_s();
+pub(super) fn replayed(log: &Replay, speed: Option<f64>, ops_per_s: f64) -> Replayed {
     let (requests, log_seconds) = (log.steps().len() as u64, log.seconds());
     Replayed {
         requests,
         log_seconds,
         sampled_share: Some(log.share()).filter(|share| *share < 1.0),
-        speed: offered_ops_per_s.map(times),
-        reached: times(ops_per_s),
+        speed,
+        reached: ops_per_s / log.ops_per_s(),
     }
 }
 
