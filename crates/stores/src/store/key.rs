@@ -2,7 +2,8 @@
 
 use super::{Error, Result};
 
-/// The key of a blob: an integer and a 128-bit digest. Both are precomputed, so that nothing is converted on the clock.
+/// The key of a blob: an integer and a 128-bit digest in hexadecimal. It is made before an op's clock starts, so that no op converts
+/// anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Dense integer, `0..Setup::keys_max`.
