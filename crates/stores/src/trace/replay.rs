@@ -389,7 +389,7 @@ impl Requests {
         // Ids are places among the objects that are left.
         let mut left = 0_u32;
         let mut ids = vec![u32::MAX; self.objects.len()];
-        for (object, id) in self.objects.iter().zip(&mut ids).filter(|(object, _)| object.key <= limit) {
+        for (_, id) in self.objects.iter().zip(&mut ids).filter(|(object, _)| object.key <= limit) {
             (*id, left) = (left, left + 1);
         }
         self.steps.retain_mut(|step| {

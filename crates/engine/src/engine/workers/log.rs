@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::ops::PlannedOp;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::OpKind;
-use crate::trace::{Op, Replay};
+use crate::trace::{Op, Replay, Step};
 
-/// The first requests of a log, for all workers of a phase.
+/// The first requests of a log, for all workers of a phase; or all of them, again and again.
 #[derive(Debug)]
 pub struct LogOps {
     log: Arc<Replay>,
-    /// Number of requests.
+    /// Number of requests; more than the log has if it is repeated.
     count: usize,
+    /// Microseconds from the first request to that of the next repetition, which follows the last one at the mean distance.
+    period_us: f64,
     /// Generation of each blob before the first request.
     generations: Vec<u32>,
     /// Nanoseconds of the phase in a microsecond of the log; `None` for a closed loop.
@@ -34,10 +36,12 @@ impl LogOps {
         speed: Option<f64>,
         workers: usize,
     ) -> LogOps {
+        let (requests, last_us) = (log.steps().len(), log.seconds() * 1e6);
         let kinds = [Op::Get, Op::Range, Op::Put, Op::Delete].iter().filter(|op| log.has(**op)).count();
         LogOps {
             log: Arc::clone(log),
-            count: count.min(log.steps().len()),
+            count: count.min(requests),
+            period_us: last_us * (1.0 + 1.0 / requests.saturating_sub(1).max(1) as f64),
             generations,
             pace: speed.map(|speed| 1000.0 / speed),
             next: AtomicUsize::new(0),
@@ -46,12 +50,14 @@ impl LogOps {
         }
     }
 
-    /// Plans as many of the first requests of a log that only reads as take `seconds` at a mean rate, if there are as many.
+    /// Plans as many of the first requests of a log that only reads as take `seconds` at a mean rate. A shorter log is repeated: a
+    /// store that is too slow would be done with a short one before anybody has waited for long.
     pub fn at_rate(log: &Arc<Replay>, ops_per_s: f64, seconds: f64, workers: usize) -> LogOps {
-        let count = ((ops_per_s * seconds).ceil() as usize).clamp(1, log.steps().len());
-        let log_seconds = log.steps()[count - 1].at_us().max(1) as f64 / 1e6;
-        let speed = ops_per_s * log_seconds / count as f64;
-        LogOps::new(log, count, Vec::new(), Some(speed), workers)
+        let count = ((ops_per_s * seconds).ceil() as usize).max(1);
+        let mut ops = LogOps { count, ..LogOps::new(log, 0, Vec::new(), None, workers) };
+        let last_us = ops.at_us(count - 1).max(1.0);
+        ops.pace = Some(count as f64 / ops_per_s * 1e9 / last_us);
+        ops
     }
 
     /// True for an open loop.
@@ -67,7 +73,8 @@ impl LogOps {
     /// Size bands that ops fall into.
     pub fn bands(&self) -> [bool; BANDS.len()] {
         let mut bands = [false; BANDS.len()];
-        self.log.steps()[..self.count].iter().for_each(|step| bands[band_of(u64::from(step.bytes()))] = true);
+        let steps = self.log.steps().iter().take(self.count);
+        steps.for_each(|step| bands[band_of(u64::from(step.bytes()))] = true);
         bands
     }
 
@@ -92,14 +99,28 @@ impl LogOps {
     /// Returns when a request is due, in nanoseconds since the phase began; `None` for at once.
     #[inline]
     pub(super) fn due(&self, place: usize) -> Option<u64> {
-        self.pace.map(|pace| (self.log.steps()[place].at_us() as f64 * pace) as u64)
+        self.pace.map(|pace| (self.at_us(place) * pace) as u64)
+    }
+
+    /// Time of a request since the first one, in microseconds of the log.
+    #[inline]
+    fn at_us(&self, place: usize) -> f64 {
+        let requests = self.log.steps().len();
+        let before = if place < requests { 0.0 } else { (place / requests) as f64 * self.period_us };
+        before + self.step(place).at_us() as f64
+    }
+
+    #[inline]
+    fn step(&self, place: usize) -> &Step {
+        let steps = self.log.steps();
+        if place < steps.len() { &steps[place] } else { &steps[place % steps.len()] }
     }
 
     /// Returns a request as an op. A log does not tell where a part begins, so each has a place of its own.
     #[inline]
     pub(super) fn op(&self, place: usize) -> PlannedOp {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let step = &self.log.steps()[place];
+        let step = self.step(place);
         let (blob, len) = (step.object(), step.bytes());
         let (kind, generation, offset) = match step.op() {
             Op::Range => {
@@ -194,11 +215,20 @@ mod tests {
     #[test]
     fn a_rate_has_as_many_requests_as_its_time_and_keeps_their_gaps() {
         let log = log(false);
-        for (ops_per_s, seconds, expected) in [(1000.0, 0.5, 500), (100.0, 2.0, 200), (1e6, 10.0, 1000)] {
+        for (ops_per_s, seconds, expected) in [(1000.0, 0.5, 500), (100.0, 2.0, 200), (1e6, 0.01, 10_000)] {
             let ops = LogOps::at_rate(&log, ops_per_s, seconds, 1);
             assert_eq!(ops.all().count(), expected);
             let last = ops.due(expected - 1).unwrap() as f64 / 1e9;
             assert!((expected as f64 / last / ops_per_s - 1.0).abs() < 0.01, "{last}");
+        }
+        // A log of a thousand requests that is too short for a rate begins again, as long after its end as requests are apart.
+        let ops = LogOps::at_rate(&log, 1e6, 0.01, 2);
+        assert_eq!(taken(&ops, 2).concat().len(), 10_000);
+        let due = |place| ops.due(place).unwrap();
+        for place in [999, 1_000, 9_000] {
+            assert_eq!(ops.op(place), PlannedOp { offset: ops.op(place).offset, ..ops.op(place % 1_000) });
+            let gap = due(place) - due(place - 1);
+            assert!((999..=1_002).contains(&gap), "{place}: {gap} ns");
         }
     }
 
