@@ -61,8 +61,10 @@ fn larger(asked: &PreviewRequest<'_>, scale: f64, testable: usize) -> Result<Vec
     let mut told = Vec::new();
     for scale in SCALES.into_iter().filter(|larger| *larger > scale) {
         let text = PlanText { scale: Some(scale), rounds: asked.rounds, ..asked.text.clone() };
-        let plan = text.resolve(false)?;
-        let claims = foreseen(&plan, &plan.build_corpora()?);
+        let mut plan = text.resolve(false)?;
+        let corpora = plan.build_corpora()?;
+        plan.note_logs(&corpora);
+        let claims = foreseen(&plan, &corpora);
         if count(&claims) > most {
             most = count(&claims);
             told.push(format!("at `--scale {scale}`: {most}{}", length(&text, scale)));

@@ -665,8 +665,9 @@ impl RunFlags {
         plan: &Plan,
         corpora: &[Corpus],
     ) -> Result<()> {
+        let CorpusText { blobs, bytes, sample, .. } = &self.corpus;
         let has_own_size =
-            self.keys.rounds.is_some() || self.corpus.blobs.is_some() || self.corpus.bytes.is_some();
+            self.keys.rounds.is_some() || blobs.is_some() || bytes.is_some() || sample.is_some();
         let (goes_on, is_quiet) = (self.preview, self.quiet);
         let asked = preview::PreviewRequest { text, rounds, has_own_size, goes_on, is_quiet };
         preview::check(&asked, plan, corpora)
