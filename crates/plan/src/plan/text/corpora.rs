@@ -35,8 +35,8 @@ optional_keys! {
         pub files: Option<PathBuf>,
         /// Measure the objects of this access log, and replay its requests.
         ///
-        /// Plain or gzip. Adds the phase `replay`. Objects have the size of their largest whole response; objects that the log
-        /// puts first are put by the replay. Nothing of a name in the log is kept. Default size: as with `files`.
+        /// Plain or gzip. Adds the phase `replay`. Objects have the size of their largest whole response or put; those that the
+        /// log puts first are put by the replay. No name in the log is kept. Default size: as with `files`.
         #[arg(long, value_name = "FILE", value_parser = text_path())]
         pub trace: Option<PathBuf>,
         /// Read the log in this format [default: by its first lines]

@@ -234,25 +234,26 @@ optional_keys! {
         pub memory_sweep: Option<String>,
         /// Measure a store while it grows, such as `1k..1M` blobs.
         ///
-        /// Or to each number of a list, such as `1k,10k,50k`. One store of each candidate is filled step by step and
+        /// A list, such as `1k,10k,50k`, names the steps. One store of each candidate is filled step by step and
         /// measured at each step.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub grow: Option<String>,
         /// Measure a store while it ages, such as `0..8`.
         ///
-        /// An age is the bytes overwritten since the fill for each live byte. Or at each age of a list, such as `0,1,4`.
-        /// Blobs of one store of each candidate are replaced by others of new sizes, and read at each age.
+        /// An age is the bytes overwritten since the fill for each live byte; a list, such as `0,1,4`, names the ages.
+        /// In one store of each candidate, blobs are replaced by others of new sizes, and read at each age.
         #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
         pub age: Option<String>,
         /// Age stores by `overwrite` or `turnover` [default: overwrite]
         ///
-        /// `turnover` deletes a blob and puts another for each that `overwrite` replaces. Any blob is as likely as another, or
-        /// few get most of it: `overwrite,zipfian:0.99`.
+        /// `turnover` deletes a blob and puts another for each that `overwrite` replaces. Any blob is as likely as another;
+        /// with `overwrite,zipfian:0.99`, few are replaced most of the time.
         #[arg(long, value_name = "WAY[,ORDER]", help_heading = "Work")]
         pub age_by: Option<String>,
         /// Extrapolate the growth to this many blobs, such as `10M`.
         ///
-        /// Shown with how well the steps before the last one predict it.
+        /// At most 100 times the last step of `grow`, which needs five steps or more. The report says how well the steps
+        /// before the last one predict it.
         #[arg(long, value_name = "N", help_heading = "Work")]
         pub expect: Option<String>,
         /// Size of each store's own cache instead of its vendor's recommendation: bytes, or a percentage of the corpus, such as
