@@ -333,7 +333,7 @@ pub fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>
             bail!("this plan has corpora of its own, which `--sweep` cannot vary");
         }
         if corpus.is_real() || corpus.source.is_some() {
-            bail!("--sweep: draws its own sizes; leave out --files and --corpus");
+            bail!("--sweep: draws its own sizes; leave out --files, --trace and --corpus");
         }
         return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
     }
@@ -348,7 +348,7 @@ pub fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>
     }
     if corpus != CorpusText::default() {
         bail!(
-            "this plan has corpora of its own: leave out `--files`, `--corpus`, `--blobs` and `--corpus-bytes`"
+            "this plan has corpora of its own: leave out --files, --trace, --corpus, --blobs and --corpus-bytes"
         );
     }
     several(text, default, scale, seed)
