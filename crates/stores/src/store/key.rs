@@ -16,11 +16,7 @@ impl Key {
     /// Formats a 128-bit digest as a key.
     #[inline]
     pub fn of_digest(id: u64, digest: u128) -> Key {
-        let mut hex = [0; 32];
-        for (place, digits) in hex.chunks_exact_mut(8).enumerate() {
-            digits.copy_from_slice(&hexadecimal((digest >> (96 - 32 * place)) as u32));
-        }
-        Key { id, hex }
+        Key { id, hex: hexadecimal(digest) }
     }
 
     /// The digest as text.
@@ -29,43 +25,71 @@ impl Key {
     }
 }
 
-/// Formats a word as lower-case hexadecimal digits, all at once: the measuring loop formats the key of every op.
-fn hexadecimal(word: u32) -> [u8; 8] {
-    let mut nibbles = u64::from(word);
-    nibbles = (nibbles | (nibbles << 16)) & 0x0000_ffff_0000_ffff;
-    nibbles = (nibbles | (nibbles << 8)) & 0x00ff_00ff_00ff_00ff;
-    nibbles = (nibbles | (nibbles << 4)) & 0x0f0f_0f0f_0f0f_0f0f;
-    // 1 in the bytes of nibbles from 10 on.
-    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
-    let to_letters = u64::from(b'a' - b'0' - 10);
-    (nibbles + 0x3030_3030_3030_3030 + letters * to_letters).to_be_bytes()
+/// Formats a digest as lower-case hexadecimal digits, eight at a time.
+#[inline]
+fn hexadecimal(digest: u128) -> [u8; 32] {
+    let mut hex = [0; 32];
+    for (place, digits) in hex.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let mut nibbles = u64::from((digest >> (96 - 32 * place)) as u32);
+        nibbles = (nibbles | (nibbles << 16)) & 0x0000_ffff_0000_ffff;
+        nibbles = (nibbles | (nibbles << 8)) & 0x00ff_00ff_00ff_00ff;
+        nibbles = (nibbles | (nibbles << 4)) & 0x0f0f_0f0f_0f0f_0f0f;
+        // 1 in the bytes of nibbles from 10 on.
+        let letters = (nibbles.wrapping_add(0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+        let to_letters = letters.wrapping_mul(u64::from(b'a' - b'0' - 10));
+        *digits = nibbles.wrapping_add(0x3030_3030_3030_3030).wrapping_add(to_letters).to_be_bytes();
+    }
+    hex
 }
 
-/// Keys of consecutive ids from 0, by id. Each takes 16 bytes, and is formatted when it is asked for.
+/// Keys of consecutive ids from 0, by id.
+///
+/// Up to [`Keys::FORMATTED_MAX`], they are formatted once, because the measuring loop asks for one before each op. Of more, only
+/// digests of 16 bytes are kept, and a key is formatted when it is asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Keys(Vec<u128>);
+pub struct Keys {
+    digests: Vec<u128>,
+    formatted: Vec<[u8; 32]>,
+}
 
 impl Keys {
+    /// Maximum number of keys that are kept formatted too: 4 MiB of them.
+    pub const FORMATTED_MAX: usize = 1 << 17;
+
     /// Returns the key of an id.
     #[inline]
     pub fn at(&self, id: usize) -> Key {
-        Key::of_digest(id as u64, self.0[id])
+        match self.formatted.get(id) {
+            Some(hex) => Key { id: id as u64, hex: *hex },
+            None => Key::of_digest(id as u64, self.digests[id]),
+        }
+    }
+
+    /// Address of what [`Keys::at`] will read, to have it fetched beforehand.
+    #[inline]
+    pub fn address(&self, id: usize) -> *const u8 {
+        match self.formatted.get(id) {
+            Some(hex) => hex.as_ptr(),
+            None => std::ptr::from_ref(&self.digests[id]).cast(),
+        }
     }
 
     /// The digests of all keys, by id.
     pub fn digests(&self) -> &[u128] {
-        &self.0
+        &self.digests
     }
 
     /// All keys, by id.
     pub fn iter(&self) -> impl Iterator<Item = Key> {
-        (0..).zip(&self.0).map(|(id, digest)| Key::of_digest(id, *digest))
+        (0..).zip(&self.digests).map(|(id, digest)| Key::of_digest(id, *digest))
     }
 }
 
 impl FromIterator<u128> for Keys {
     fn from_iter<I: IntoIterator<Item = u128>>(digests: I) -> Keys {
-        Keys(digests.into_iter().collect())
+        let digests: Vec<u128> = digests.into_iter().collect();
+        let few = if digests.len() <= Keys::FORMATTED_MAX { digests.as_slice() } else { &[] };
+        Keys { formatted: few.iter().map(|digest| hexadecimal(*digest)).collect(), digests }
     }
 }
 
@@ -132,5 +156,7 @@ mod tests {
             );
         }
         assert_eq!(keys.iter().collect::<Vec<Key>>(), [0, 1, 2, 3].map(|id| keys.at(id)));
+        let many: Keys = (0..=Keys::FORMATTED_MAX as u128).collect();
+        assert!(many.formatted.is_empty() && many.at(10).as_str().ends_with("0a"));
     }
 }

@@ -155,14 +155,14 @@ const AHEAD: usize = 8;
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "prefetching is an intrinsic")]
-fn prefetch(digest: &u128) {
+fn prefetch(address: *const u8) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads and changes nothing, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(digest).cast::<i8>()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>()) };
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_digest: &u128) {}
+fn prefetch(_address: *const u8) {}
 
 /// Returns the ops of a source in order.
 struct Cursor<'a> {
@@ -212,7 +212,7 @@ impl<'a> Cursor<'a> {
                 let ops = &list[self.at..end];
                 self.at = end;
                 if let Some(soon) = list.get(end + AHEAD) {
-                    prefetch(&self.keys.digests()[soon.blob as usize]);
+                    prefetch(self.keys.address(soon.blob as usize));
                 }
                 Some(NextOps { ops, due: None })
             }
@@ -415,7 +415,8 @@ struct Writer<'a, 's, C: Clock> {
     unsynced_ops: u64,
     unsynced_bytes: u64,
     wrote: bool,
-    /// Keys of the current op.
+    /// Key of the current op, and keys of one on several blobs.
+    key: [Key; 1],
     keys: Vec<Key>,
     /// Buffers for contents that the pool does not have ready, one for each blob of a batch.
     room: Vec<Vec<u8>>,
@@ -423,17 +424,22 @@ struct Writer<'a, 's, C: Clock> {
 
 impl<'a, 's, C: Clock> Writer<'a, 's, C> {
     fn new(shared: &'a WorkerContext<'s, C>) -> Writer<'a, 's, C> {
-        let (keys, room) = (Vec::new(), Vec::new());
-        Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, keys, room }
+        let (key, keys, room) = ([Key { id: 0, hex: [0; 32] }], Vec::new(), Vec::new());
+        Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, key, keys, room }
     }
 
     /// Formats the keys, and finds or generates the contents to write, off the op's clock.
     #[inline]
     fn prepare(&mut self, ops: &[PlannedOp]) -> PreparedOp<'_> {
         let shared = self.shared;
-        self.keys.clear();
-        self.keys.extend(ops.iter().map(|op| shared.keys.at(op.blob as usize)));
-        let keys = self.keys.as_slice();
+        let keys = if let [op] = ops {
+            self.key = [shared.keys.at(op.blob as usize)];
+            self.key.as_slice()
+        } else {
+            self.keys.clear();
+            self.keys.extend(ops.iter().map(|op| shared.keys.at(op.blob as usize)));
+            self.keys.as_slice()
+        };
         if ops[0].kind.reads() || matches!(ops[0].kind, OpKind::Delete | OpKind::Release) {
             return PreparedOp { keys, blobs: PreparedBlobs::Nothing };
         }
