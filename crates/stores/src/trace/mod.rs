@@ -9,6 +9,7 @@ mod objects;
 mod reader;
 mod replay;
 mod zipf;
+mod zstd;
 
 #[cfg(test)]
 mod tests;

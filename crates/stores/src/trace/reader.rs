@@ -1,16 +1,16 @@
-//! Reads a log line by line: plain or gzip, from a file or standard input, whatever is in it.
+//! Reads a log line by line: plain, gzip or zstd, from a file or standard input, whatever is in it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use flate2::bufread::MultiGzDecoder;
 use rand::TryRng;
 use serde::Serialize;
 
-use super::Request;
 use super::format::{Format, Line, Parser, RECORD_BYTES};
+use super::{Request, zstd};
 
 /// Bytes from which the format is recognised.
 const HEAD_BYTES: u64 = 1 << 16;
@@ -74,23 +74,25 @@ impl Reader {
     /// Reads a log from anything.
     pub fn new(source: Box<dyn Read>, format: Option<Format>, columns: Option<&str>) -> Result<Reader> {
         const GZIP: &[u8] = &[0x1f, 0x8b];
-        const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-        let (magic, failed, source) = peeked(source, ZSTD.len() as u64);
+        /// As many bytes as tell how a file is compressed.
+        const MAGIC_BYTES: u64 = 4;
+        let (magic, failed, source) = peeked(source, MAGIC_BYTES);
         if let Some(error) = failed {
             return Err(error).context("it cannot be read");
         }
-        if magic.starts_with(ZSTD) {
-            bail!(
-                "it is compressed by zstd, which blobwise does not read: zstd -dc FILE | blobwise trace -, or `zstd -d FILE` before a run"
-            );
-        }
         let source: Box<dyn Read> = if magic.starts_with(GZIP) {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source)))
+        } else if zstd::is_zstd(&magic) {
+            Box::new(zstd::Decoder::new(BufReader::with_capacity(1 << 16, source)))
         } else {
             source
         };
         let (head, failed, source) = peeked(source, HEAD_BYTES);
-        ensure!(!head.is_empty() || failed.is_some(), "it is empty");
+        if head.is_empty() {
+            return Err(
+                failed.map_or_else(|| anyhow!("it is empty"), |error| anyhow!("it cannot be read: {error}"))
+            );
+        }
         let salt = rand::rngs::SysRng.try_next_u64().context("the system has no random numbers")?;
         let parser = match (columns, format.or_else(|| Format::of(&head))) {
             (Some(columns), _) => Parser::with_columns(columns, salt).context("--columns")?,

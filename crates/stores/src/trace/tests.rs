@@ -6,6 +6,7 @@ use std::io::{Cursor, Write};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution, Zipf};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::objects::Objects;
@@ -171,11 +172,59 @@ fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
         (&b""[..], "it is empty"),
         (b"a line of something\n", "its first lines are in no format that blobwise knows"),
         (b"\0\x01\x02", "its first lines are in no format that blobwise knows"),
-        (b"\x28\xb5\x2f\xfd\0", "zstd -dc FILE | blobwise trace -"),
+        (b"\x28\xb5\x2f\xfd\0", "it cannot be read: unexpected end of file"),
+        (b"\x28\xb5\x2f\xfd\0\xa8", "its zstd window of 2.1 GB is larger than 128 MiB"),
     ] {
         let error = Reader::new(Box::new(Cursor::new(log)), None, None).err().unwrap();
         assert!(format!("{error:#}").contains(why), "{error:#}");
     }
+}
+
+/// 40 reads of three objects, as `zstd -19 --check` compresses them.
+const ZSTD: &[u8] =
+    b"\x28\xb5\x2f\xfd\x64\x95\x00\x0d\x03\x00\xd2\xc6\x11\x10\xc0\xeb\x36\xe8\x5e\x1f\x10\x2c\xb7\x64\xa7\xc4\x59\x4d\
+      \x4e\x0f\xe5\xe4\xe3\xe2\xe1\xe0\xbf\xdf\xe7\x8b\x89\x87\x85\x83\x81\x6f\xbb\x4e\x97\x92\x8e\x8a\x86\x82\xbe\x6e\
+      \x9b\x2d\x64\x88\x00\x7e\xce\xa2\x13\xfa\x9a\xc5\x26\xec\x65\x16\x33\x61\xde\x3a\xac\x19\x6c\x27\xe1\x51\x88\x05\
+      \x25\xa4\x11\xb0\xf4\xfd\x7f\x03\xd0\x73\x03\x05\x00\xa0\x84\x04\xf9\x18\x45\x88\xe7\xa4\x0a\x5e\xd4\xb1\x40";
+
+#[test]
+fn zstd_is_read_in_frames_up_to_a_cut_or_damage() {
+    let compressed = |log: &[u8]| compress_to_vec(log, CompressionLevel::Fastest);
+    let once = described(ZSTD);
+    assert_eq!((once.requests, once.objects, once.counts.ended_early), (40, 3.0, None));
+    // As `pzstd` has them: frames that follow one to be skipped. The second has a header of columns again.
+    let twice = described([b"\x50\x2a\x4d\x18\x04\0\0\0skip", ZSTD, ZSTD].concat());
+    assert_eq!((twice.requests, twice.counts.bad, twice.counts.ended_early), (80, 1, None));
+    let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
+    record.extend([0xff; 8]);
+    let records = described(compressed(&record.repeat(100)));
+    assert_eq!((records.format, records.requests), (Format::OracleGeneral.name(), 100));
+    // Many windows, of which each is in memory only once.
+    let log: String = (0..50_000).map(|n| format!("{n},planted-{},9\n", n * n % 997)).collect();
+    let whole = compressed(format!("time,key,bytes\n{log}").as_bytes());
+    assert_eq!(described(whole.clone()).requests, 50_000);
+    let cut = described(&whole[..whole.len() / 2]);
+    assert!((1_000..49_000).contains(&cut.requests), "{cut:?}");
+    assert_eq!(cut.counts.ended_early.as_deref(), Some("unexpected end of file"));
+    let error = replay(&whole[..whole.len() / 2], &ALL).unwrap_err();
+    assert!(error.contains("it ends early, after line "), "{error}");
+    // Wherever a small file is cut, what is left is all or nothing, and said to be cut.
+    for bytes in 4..ZSTD.len() {
+        match Reader::new(Box::new(Cursor::new(ZSTD[..bytes].to_vec())), None, None) {
+            Err(error) => {
+                assert_eq!(format!("{error:#}"), "it cannot be read: unexpected end of file", "{bytes}");
+            }
+            Ok(mut reader) => {
+                let found = describe(&mut reader, |_| {});
+                assert_eq!((found.requests, found.counts.ended_early.is_some()), (40, true), "{bytes}");
+            }
+        }
+    }
+    let mut damaged = ZSTD.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    let found = described(damaged);
+    assert_eq!(found.requests, 40);
+    assert!(found.counts.ended_early.is_some_and(|why| why.contains("checksum")));
 }
 
 /// Reads by Zipf's law: the object and the size of each.
