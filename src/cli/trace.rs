@@ -14,7 +14,7 @@ use crate::units;
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct TraceFlags {
-    /// Read this log, plain or gzip; `-` is standard input
+    /// Read this log, plain, gzip or zstd; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Read the log in this format [default: by its first lines]

@@ -316,7 +316,7 @@ const TABLE: &[Row] = &[
         "blobwise trace requests.csv --columns time,op,key,-,bytes",
         "trace requests.csv --columns time,op,key,-,bytes",
     ),
-    row("zstd -dc trace.zst | blobwise trace -", "not: it needs a shell; tests/cli/trace.rs has a pipe"),
+    row("xz -dc access.log.xz | blobwise trace -", "not: it needs a shell; tests/cli/trace.rs has a pipe"),
     row("blobwise run --trace access.log", short!("run --trace access.log")),
     row(
         "blobwise run --trace access.log --limit p99=50ms",

@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a log with lines that cannot be read says which", bad_lines),
         Trial::test("a log is replayed at its times, faster, and as fast as stores can", replayed),
         Trial::test("a log that cannot be replayed is refused before anything is started", not_replayed),
+        needing("a log that zstd compressed is read as it was", no_zstd(), of_zstd),
         needing("a log that nginx wrote is replayed", missing("nginx"), of_nginx),
     ]
 }
@@ -236,6 +237,7 @@ fn not_replayed() -> Outcome {
             "--columns: cannot be used with --trace-format",
         ),
         ("--allow-bad 5%", "--allow-bad: is of a log, and there is none: add --trace FILE"),
+        ("--trace -", "--trace: `-`: a run reads its log more than once"),
         ("--trace noise", "its first lines are in no format"),
         ("--trace cut.gz", "it ends early, after line "),
         ("--trace log --trace-format combined", "cannot be read as combined"),
@@ -252,6 +254,34 @@ fn not_replayed() -> Outcome {
         nothing_planted(&said.stderr);
     }
     assert_eq!(work.snapshot("."), before, "nothing is left");
+    Ok(())
+}
+
+/// Why nothing can be compressed by zstd here.
+fn no_zstd() -> Option<String> {
+    Command::new("zstd").arg("--version").output().err().map(|error| format!("zstd: {error}"))
+}
+
+fn of_zstd() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("log"), busy_log().repeat(20))?;
+    let packed =
+        finish(work.command("sh").args(["-c", "zstd -q log && zstd -qc log | head -c -10 > cut.zst"]));
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let described = |log: &str| -> Result<Value, Failed> {
+        Ok(serde_json::from_str(&work.say(&format!("trace {log} --json")).ended(0).stdout)?)
+    };
+    let (plain, compressed) = (described("log")?, described("log.zst")?);
+    for part in ["format", "lines", "bad", "requests", "ops", "objects", "sizes", "misses", "rate"] {
+        assert_eq!(compressed[part], plain[part], "{part}");
+    }
+    let said = work.say("trace cut.zst").ended(1);
+    assert!(said.stderr.contains("error: the log ends early, after line "), "{}", said.stderr);
+    assert!(said.stdout.starts_with("csv: "), "{}", said.stdout);
+    nothing_planted(&(said.stdout + &said.stderr));
+    let refused =
+        work.say("run --stores files/hashed --trace cut.zst").refused(&["it ends early, after line "]);
+    nothing_planted(&refused.stderr);
     Ok(())
 }
 

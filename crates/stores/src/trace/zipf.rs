@@ -1,6 +1,9 @@
 //! How unequally objects are read: the exponent of Zipf's law.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
+use statrs::function::gamma::digamma;
 
 /// How unequally objects are read.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -19,13 +22,22 @@ pub struct Popularity {
 const READS_MIN: u32 = 20;
 /// Objects that are fitted at most and at least.
 const OBJECTS: (usize, usize) = (100_000, 10);
+/// Exponent below which chance makes much of how reads differ, so that halves of them have to show what is left without it.
+const COUNTED_FROM: f64 = 0.3;
 
 /// Fits the exponent to the reads of each object, each divided into two by chance, of a sample of this share of all objects. `None` if
 /// there are too few objects that are read often.
+pub fn fit(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
+    let ranked = of_ranks(reads, share)?;
+    let counted = if share < 1.0 { of_counts(reads, share) } else { None };
+    Some(counted.filter(|of| of.exponent >= COUNTED_FROM).unwrap_or(ranked))
+}
+
+/// Fits the exponent to the reads of each rank.
 ///
 /// Objects sorted by their reads seem more unequal than they are, because chance is sorted with them; objects sorted by one half of
 /// their reads and counted by the other seem less unequal. The exponent is in the middle.
-pub fn fit(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
+fn of_ranks(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
     let pairs = |of: fn(&(u32, u32)) -> (u32, u32)| reads.iter().map(of).collect::<Vec<_>>();
     let whole = Ranked::new(pairs(|(a, b)| (a + b, a + b)), READS_MIN, share)?;
     let halves = [pairs(|(a, b)| (*a, *b)), pairs(|(a, b)| (*b, *a))];
@@ -35,6 +47,48 @@ pub fn fit(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
     let exponent = ((sorted + divided) / 2.0).max(0.0);
     let error = (sorted - divided).abs() / 2.0 + 2.0 * whole.standard_error(exponent);
     Some(Popularity { exponent, error, objects: whole.counts.len() as u64, misfit: whole.misfit(exponent) })
+}
+
+/// Fits the exponent to how many objects have how many reads, which is the same in a sample. Ranks are not: which of the hottest
+/// objects are in the sample decides those of all others, and the hottest have the most reads to be fitted.
+///
+/// By Zipf's law, objects with a rate above x are in proportion to x to the minus a, and a is 1 / exponent. Reads are a Poisson number
+/// with that rate, so that a count of k, among those from m on, has the chance a Γ(k - a) Γ(m) / (Γ(k + 1) Γ(m - a)). Of the greatest
+/// likelihood is the exponent that is the mean of ψ(k - a) - ψ(m - a): the estimator of Hill (1975), with the chance of reads.
+fn of_counts(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
+    let mut counts: Vec<u32> = reads.iter().map(|(a, b)| a + b).collect();
+    counts.sort_unstable_by_key(|count| Reverse(*count));
+    // The law ends at the least read object, whose chance would be taken for more such objects. Half of the reads that a rank needs
+    // are enough.
+    let most = OBJECTS.0.min(counts.len() / 4);
+    let reads_min = (*counts.get(most.checked_sub(1)?)?).max(READS_MIN / 2);
+    counts.retain(|count| *count >= reads_min);
+    let predicted = |exponent: f64| excess(&counts, reads_min, exponent);
+    // At 0.2, a is half of the least that m can be.
+    let (mut low, mut high) = (0.2, 8.0);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if predicted(middle).0 > middle { low = middle } else { high = middle }
+    }
+    let exponent = (low + high) / 2.0;
+    let ((mean, variance), step) = (predicted(exponent), exponent / 100.0);
+    let slope = (predicted(exponent + step).0 - mean) / step - 1.0;
+    let error = 2.0 * (variance / counts.len() as f64).sqrt() / slope.abs();
+    let ranked = Ranked::new(counts.iter().map(|count| (*count, *count)).collect(), reads_min, share)?;
+    Some(Popularity { exponent, error, objects: counts.len() as u64, misfit: ranked.misfit(exponent) })
+}
+
+/// Mean and variance of the logarithm of an object's rate, above that of the least read one, that its reads and an exponent predict.
+fn excess(counts: &[u32], reads_min: u32, exponent: f64) -> (f64, f64) {
+    let least = digamma(f64::from(reads_min) - 1.0 / exponent);
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for count in counts {
+        let above = digamma(f64::from(*count) - 1.0 / exponent) - least;
+        sum += above;
+        squares += above * above;
+    }
+    let mean = sum / counts.len() as f64;
+    (mean, (squares / counts.len() as f64 - mean * mean).max(0.0))
 }
 
 /// The most read objects: logarithms of their ranks, and their reads.
@@ -47,7 +101,7 @@ impl Ranked {
     /// Sorts by the first of each pair, from `reads_min` on, and counts by the second.
     fn new(mut pairs: Vec<(u32, u32)>, reads_min: u32, share: f64) -> Option<Ranked> {
         pairs.retain(|(by, _)| *by >= reads_min);
-        pairs.sort_unstable_by_key(|(by, _)| std::cmp::Reverse(*by));
+        pairs.sort_unstable_by_key(|(by, _)| Reverse(*by));
         pairs.truncate(OBJECTS.0);
         // In a sample the rank of an object is uncertain by as many objects as were left out between two.
         let skipped = if share < 1.0 { 10 } else { 0 };

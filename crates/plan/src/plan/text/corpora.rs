@@ -35,7 +35,7 @@ optional_keys! {
         pub files: Option<PathBuf>,
         /// Measure the objects of this access log, and replay its requests.
         ///
-        /// Plain or gzip. Adds the phase `replay`. Objects have the size of their largest whole response or put; those that the
+        /// Plain, gzip or zstd. Adds the phase `replay`. Objects have the size of their largest whole response or put; those that the
         /// log puts first are put by the replay. No name in the log is kept. Default size: as with `files`.
         #[arg(long, value_name = "FILE", value_parser = text_path())]
         pub trace: Option<PathBuf>,
@@ -425,7 +425,7 @@ fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
         )?;
         ensure!(
             path.as_os_str() != "-",
-            "--trace: `-`: a run that is continued reads its log again, so that it must be a file"
+            "--trace: `-`: a run reads its log more than once, so that it must be a file; describe standard input with blobwise trace -"
         );
         let share = corpus.share()?.map(|share| (share * scale).min(1.0));
         return Ok(BlobSource::Trace { log: corpus.log(path)?, share, content: content()? });
