@@ -173,7 +173,7 @@ fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
         (b"a line of something\n", "its first lines are in no format that blobwise knows"),
         (b"\0\x01\x02", "its first lines are in no format that blobwise knows"),
         (b"\x28\xb5\x2f\xfd\0", "it cannot be read: unexpected end of file"),
-        (b"\x28\xb5\x2f\xfd\0\xa8", "its zstd window of 2.1 GB is larger than 128 MiB"),
+        (b"\x28\xb5\x2f\xfd\0\xa8", "its zstd window of 2.15 GB is larger than 128 MiB"),
     ] {
         let error = Reader::new(Box::new(Cursor::new(log)), None, None).err().unwrap();
         assert!(format!("{error:#}").contains(why), "{error:#}");
