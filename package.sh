@@ -71,7 +71,8 @@ while ahead:
             ahead.append(need["pkg"])
 print("blobwise has the following in it, and Rust's standard library (MIT or Apache-2.0).\n")
 texts = collections.defaultdict(list)
-for package in sorted((packages[one] for one in linked), key=lambda package: (package["name"], package["version"])):
+others = linked - set(metadata["workspace_members"])
+for package in sorted((packages[one] for one in others), key=lambda package: (package["name"], package["version"])):
     name = f"{package['name']} {package['version']}"
     print(f"{name}: {package['license'] or 'see its text'}")
     for path in sorted(pathlib.Path(package["manifest_path"]).parent.rglob("*")):
