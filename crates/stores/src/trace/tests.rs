@@ -1,7 +1,7 @@
 //! What a log is known to have comes back: lines of each format, popularity, misses, rates; and what is wrong with a log is counted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{Cursor, Write};
+use std::io::{Cursor, Read, Write};
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -225,6 +225,35 @@ fn zstd_is_read_in_frames_up_to_a_cut_or_damage() {
     let found = described(damaged);
     assert_eq!(found.requests, 40);
     assert!(found.counts.ended_early.is_some_and(|why| why.contains("checksum")));
+}
+
+#[test]
+fn a_damaged_bit_of_zstd_is_an_error_or_changes_nothing() {
+    let decoded = |bytes: &[u8]| {
+        let mut log = Vec::new();
+        zstd::Decoder::new(bytes).read_to_end(&mut log).map(|_bytes| log)
+    };
+    let whole = decoded(ZSTD).unwrap();
+    assert!(whole.starts_with(b"time,key,"), "{}", String::from_utf8_lossy(&whole));
+    let mut errors = 0;
+    for bit in 0..8 * ZSTD.len() {
+        let mut damaged = ZSTD.to_vec();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        match decoded(&damaged) {
+            Ok(log) => assert_eq!(log, whole, "bit {bit}: the checksum was of something else"),
+            Err(_) => errors += 1,
+        }
+    }
+    // Few bits, such as those of the length that a decoder need not know, mean nothing.
+    assert!(errors > 7 * ZSTD.len(), "{errors} of {}", 8 * ZSTD.len());
+    // Noise behind the header of a compressed block of 254 bytes, in a frame without a checksum, says hardly ever anything.
+    let noise = |n: u64| {
+        let mut noise = b"\x28\xb5\x2f\xfd\x00\x58\xf5\x07\x00".to_vec();
+        noise.extend((0..254_u64).map(|place| xxh3_64(&(n * 254 + place).to_le_bytes()) as u8));
+        noise
+    };
+    let errors = (0..500).map(noise).filter(|noise| decoded(noise).is_err()).count();
+    assert!(errors > 450, "{errors}");
 }
 
 /// Reads by Zipf's law: the object and the size of each.

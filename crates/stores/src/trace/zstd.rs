@@ -1,11 +1,15 @@
 //! Decodes zstd as a stream. What stands before a cut or damage is read first, and the error comes after it.
 
 use std::io::{BufRead, Error, ErrorKind, Read, Result, copy, sink};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::units;
+
+/// Why a stream ends that is neither cut off nor a valid one.
+const CORRUPT: &str = "corrupt zstd stream";
 
 /// True if a file that begins with these bytes is compressed by zstd. `pzstd` begins with a frame that is to be skipped.
 pub(super) fn is_zstd(head: &[u8]) -> bool {
@@ -61,10 +65,9 @@ impl<R: BufRead> Decoder<R> {
         let ended = self.frame.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
         ended.map(|_is_last| ()).map_err(clear)
     }
-}
 
-impl<R: BufRead> Read for Decoder<R> {
-    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+    /// Reads what is decoded, and decodes more if that is used up.
+    fn collect(&mut self, into: &mut [u8]) -> Result<usize> {
         while self.frame.can_collect() == 0 {
             if self.has_ended {
                 return self.failed.take().map_or(Ok(0), Err);
@@ -79,6 +82,18 @@ impl<R: BufRead> Read for Decoder<R> {
             }
         }
         self.frame.read(into)
+    }
+}
+
+impl<R: BufRead> Read for Decoder<R> {
+    fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        // The library asserts some of what a damaged block may say.
+        catch_unwind(AssertUnwindSafe(|| self.collect(into))).unwrap_or_else(|_panic| {
+            // What it holds is in no known state.
+            self.frame = FrameDecoder::new();
+            self.has_ended = true;
+            Err(corrupt(CORRUPT))
+        })
     }
 }
 
@@ -112,5 +127,5 @@ fn clear(error: FrameDecoderError) -> Error {
         }
         cause = of.source();
     }
-    corrupt("corrupt zstd stream")
+    corrupt(CORRUPT)
 }
