@@ -36,8 +36,9 @@ pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
     if is_open || text.has_log() {
         exceed_processor_cache(&mut text);
     }
-    let mut tell = |requests: u64| eprint(&format!("{} requests so far", units::count(requests as f64)));
-    let corpora = text.resolve(false)?.build_sample(is_open.then_some(u64::MAX), &mut tell)?;
+    let mut design = text.resolve(false)?;
+    let corpora =
+        design.build_sample(is_open.then_some(u64::MAX), &mut |reading| eprint(&reading.words()))?;
     let corpus = corpora.first().context("a plan has a corpus")?;
     print(&if flags.json { as_json(corpus)? } else { as_text(corpus) })?;
     Ok(CommandOutcome::Well)

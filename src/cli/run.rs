@@ -39,6 +39,7 @@ use crate::records::Records;
 use crate::redact;
 use crate::report;
 use crate::result::{ClaimVerdict, MeasuringProgram, Pricing, RunResult, Status, replace};
+use crate::trace::Reading;
 use crate::units;
 
 /// Flags of the command: keys of a plan, and what only a run has.
@@ -297,10 +298,10 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
 }
 
 /// Returns what tells how far a long log was read, unless quiet.
-fn reading(quiet: bool) -> impl FnMut(u64) {
-    move |requests: u64| {
+fn reading(quiet: bool) -> impl FnMut(Reading) {
+    move |reading| {
         if !quiet {
-            eprint(&format!("{} requests of the log so far", units::count(requests as f64)));
+            eprint(&format!("The log: {}", reading.words()));
         }
     }
 }

@@ -22,7 +22,7 @@ pub use real::{BLOBS_NEEDED, SkippedFiles, as_flag};
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::{Key, Keys};
-use crate::trace::{LogFile, Replay, Selection};
+use crate::trace::{LogFile, Reading, Replay, Selection};
 
 /// Source of the blobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,11 +143,11 @@ impl Corpus {
 
     /// Generates or reads the corpus.
     pub fn build(request: &CorpusSpecification) -> Result<Corpus> {
-        Corpus::build_telling(request, &mut |_requests| {})
+        Corpus::build_telling(request, &mut |_reading| {})
     }
 
-    /// Like [`Corpus::build`]; calls `progress` with the number of requests now and then while a log is read.
-    pub fn build_telling(request: &CorpusSpecification, progress: &mut dyn FnMut(u64)) -> Result<Corpus> {
+    /// Like [`Corpus::build`]; calls `progress` now and then while a log is read.
+    pub fn build_telling(request: &CorpusSpecification, progress: &mut dyn FnMut(Reading)) -> Result<Corpus> {
         match &request.source {
             BlobSource::Synthetic { name, sizes, content } => {
                 Corpus::synthetic(request, name, sizes, *content)

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::objects::Objects;
 use super::zipf::{Popularity, fit};
-use super::{Counts, Op, Reader, Request};
+use super::{Counts, Op, Reader, Reading, Request};
 
 /// Shares of the bytes of all objects for which the misses of a cache are computed.
 const MEMORY: [f64; 8] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
@@ -96,13 +96,13 @@ pub struct Rate {
     pub out_of_order: u64,
 }
 
-/// Reads a log to its end and describes it. `progress` is called now and then with the number of requests so far.
-pub fn describe(reader: &mut Reader, mut progress: impl FnMut(u64)) -> Description {
+/// Reads a log to its end and describes it. `progress` is called now and then.
+pub fn describe(reader: &mut Reader, mut progress: impl FnMut(Reading)) -> Description {
     let mut totals = Totals::default();
     while let Some(request) = reader.next_request() {
         totals.note(&request);
         if totals.requests.is_multiple_of(super::PROGRESS_EVERY) {
-            progress(totals.requests);
+            progress(reader.reading(totals.requests));
         }
     }
     totals.description(reader)

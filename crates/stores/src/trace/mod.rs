@@ -16,7 +16,7 @@ mod tests;
 
 pub use describe::{Description, Miss, Rate, describe};
 pub use format::{Format, Parser};
-pub use reader::{BadLine, Counts, Reader};
+pub use reader::{BadLine, Counts, Reader, Reading};
 pub use replay::{LogFile, Replay, Selection, Step};
 pub use zipf::Popularity;
 

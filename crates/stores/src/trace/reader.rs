@@ -1,8 +1,9 @@
 //! Reads a log line by line: plain, gzip or zstd, from a file or standard input, whatever is in it.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use flate2::bufread::MultiGzDecoder;
@@ -11,6 +12,8 @@ use serde::Serialize;
 
 use super::format::{Format, Line, Parser, RECORD_BYTES};
 use super::{Request, zstd};
+use crate::host::machine;
+use crate::units;
 
 /// Bytes from which the format is recognised.
 const HEAD_BYTES: u64 = 1 << 16;
@@ -48,6 +51,38 @@ impl Counts {
     }
 }
 
+/// How far a log was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Requests so far.
+    pub requests: u64,
+    /// Seconds that the rest takes if its bytes, compressed ones where the log is, are read as fast as those before; `None` if nobody
+    /// knows how many there are, as of standard input.
+    pub seconds_left: Option<f64>,
+}
+
+impl Reading {
+    /// Formats it for people: `20M requests so far, about 35 s left`.
+    pub fn words(&self) -> String {
+        let left = self.seconds_left.map(|left| format!(", about {} left", units::seconds(left)));
+        format!("{} requests so far{}", units::count(self.requests as f64), left.unwrap_or_default())
+    }
+}
+
+/// A file of known size while it is read.
+struct SizedFile {
+    /// Has its place in common with what is read.
+    file: File,
+    bytes: u64,
+    /// By [`machine::uptime`].
+    begun: Duration,
+}
+
+/// Seconds that the rest of `bytes` takes, if `read` of them took `seconds`.
+pub(super) fn seconds_left(seconds: f64, read: u64, bytes: u64) -> Option<f64> {
+    (read > 0).then(|| seconds * bytes.saturating_sub(read) as f64 / read as f64)
+}
+
 /// A log that is read.
 pub struct Reader {
     input: Box<dyn BufRead>,
@@ -57,6 +92,8 @@ pub struct Reader {
     pub counts: Counts,
     /// An error that is due when what was read before it is used up.
     failed: Option<std::io::Error>,
+    /// What is read, if its size is known.
+    sized: Option<SizedFile>,
 }
 
 impl Reader {
@@ -67,8 +104,13 @@ impl Reader {
         }
         let shown = || format!("`{}`", path.display());
         let file = File::open(path).with_context(shown)?;
-        ensure!(!file.metadata().with_context(shown)?.is_dir(), "{} is a directory, and not a log", shown());
-        Reader::new(Box::new(file), format, columns).with_context(shown)
+        let metadata = file.metadata().with_context(shown)?;
+        ensure!(!metadata.is_dir(), "{} is a directory, and not a log", shown());
+        let begun = machine::uptime();
+        let same = if metadata.is_file() { file.try_clone().ok() } else { None };
+        let sized = same.map(|file| SizedFile { file, bytes: metadata.len(), begun });
+        let reader = Reader::new(Box::new(file), format, columns).with_context(shown)?;
+        Ok(Reader { sized, ..reader })
     }
 
     /// Reads a log from anything.
@@ -104,7 +146,7 @@ impl Reader {
             ),
         };
         let input = Box::new(BufReader::with_capacity(1 << 16, source));
-        Ok(Reader { input, parser, line: Vec::new(), counts: Counts::default(), failed })
+        Ok(Reader { input, parser, line: Vec::new(), counts: Counts::default(), failed, sized: None })
     }
 
     /// Returns the reader with another salt of its keys than a random one, in order that a sample is the same each time.
@@ -116,6 +158,15 @@ impl Reader {
     /// The format that is read.
     pub fn format(&self) -> Format {
         self.parser.format()
+    }
+
+    /// How far it was read, `requests` being those that were taken.
+    pub(super) fn reading(&self, requests: u64) -> Reading {
+        let left = self.sized.as_ref().and_then(|of| {
+            let read = (&of.file).stream_position().ok()?;
+            seconds_left(machine::uptime().saturating_sub(of.begun).as_secs_f64(), read, of.bytes)
+        });
+        Reading { requests, seconds_left: left }
     }
 
     /// The next request; `None` at the end. Lines without one are counted and passed over.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Format, Op, Reader, Request};
+use super::{Format, Op, Reader, Reading, Request};
 use crate::units;
 
 /// A log, and how it is read.
@@ -148,9 +148,9 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a log to its end. `progress` is called with the number of requests now and then. Fails if the log is cut off, if more of
-    /// its lines than may be cannot be read, or if nothing in it can be replayed.
-    pub fn read(file: &LogFile, selection: &Selection, progress: &mut dyn FnMut(u64)) -> Result<Replay> {
+    /// Reads a log to its end. `progress` is called now and then. Fails if the log is cut off, if more of its lines than may be cannot
+    /// be read, or if nothing in it can be replayed.
+    pub fn read(file: &LogFile, selection: &Selection, progress: &mut dyn FnMut(Reading)) -> Result<Replay> {
         let reader = Reader::open(&file.path, file.format, file.columns.as_deref())?;
         let bounds = Bounds { bad_share_max: file.bad_share_max, ..Bounds::default() };
         Replay::bounded(reader, selection, bounds, progress)
@@ -162,7 +162,7 @@ impl Replay {
         reader: Reader,
         selection: &Selection,
         bounds: Bounds,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(Reading),
     ) -> Result<Replay> {
         let mut reader = reader.salted(selection.salt);
         let mut log = Requests::new(selection.share, bounds.requests_max);
@@ -171,7 +171,7 @@ impl Replay {
             log.note(&request)?;
             requests += 1;
             if requests.is_multiple_of(bounds.told_every) {
-                progress(requests);
+                progress(reader.reading(requests));
             }
         }
         let counts = &reader.counts;

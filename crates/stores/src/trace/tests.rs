@@ -415,6 +415,26 @@ fn ticks_of_windows_are_no_time() {
     assert_eq!(parser.read("128166372003061629,a"), Err("has no time that can be read"));
 }
 
+#[test]
+fn the_time_that_is_left_is_told_by_the_bytes_of_a_file() {
+    use super::reader::seconds_left;
+    assert_eq!(seconds_left(5.0, 25, 100), Some(15.0));
+    // A file that grew meanwhile, and one of which nothing is read.
+    assert_eq!((seconds_left(5.0, 130, 100), seconds_left(5.0, 0, 100)), (Some(0.0), None));
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let path = dir.path().join("log");
+    let lines: String = (0..100_000).map(|n| format!("{n},7,10\n")).collect();
+    std::fs::write(&path, lines).unwrap();
+    let mut told = Vec::new();
+    let bounds = Bounds { told_every: 40_000, ..Bounds::default() };
+    let log = Reader::open(&path, None, None).unwrap();
+    Replay::bounded(log, &ALL, bounds, &mut |reading| told.push(reading)).unwrap();
+    assert_eq!(told.iter().map(|reading| reading.requests).collect::<Vec<_>>(), [40_000, 80_000]);
+    assert!(told.iter().all(|reading| reading.seconds_left.is_some_and(|left| left > 0.0)), "{told:?}");
+    let words = [None, Some(95.0)].map(|seconds_left| Reading { requests: 20_000_000, seconds_left }.words());
+    assert_eq!(words, ["20M requests so far", "20M requests so far, about 1 min 35 s left"]);
+}
+
 /// Every object that fits.
 const ALL: Selection =
     Selection { share: Some(1.0), objects_max: None, bytes_max: None, object_bytes_max: 1 << 32, salt: 5 };
@@ -605,9 +625,10 @@ fn a_log_may_have_the_bad_lines_that_are_allowed_and_tells_how_far_it_was_read()
     let allowing = |bad_share_max| Bounds { bad_share_max, told_every: 40, ..Bounds::default() };
     assert!(bounded(log.clone(), &ALL, allowing(0.05)).unwrap_err().contains("more than --allow-bad 5%"));
     let mut told = Vec::new();
-    let found =
-        Replay::bounded(reader(log), &ALL, allowing(0.1), &mut |requests| told.push(requests)).unwrap();
-    assert_eq!((found.steps().len(), told), (90, vec![40, 80]));
+    let found = Replay::bounded(reader(log), &ALL, allowing(0.1), &mut |reading| told.push(reading)).unwrap();
+    // What is read from memory has no end that is known.
+    let nobody_knows = [40, 80].map(|requests| Reading { requests, seconds_left: None });
+    assert_eq!((found.steps().len(), told), (90, nobody_knows.to_vec()));
     // Columns that the file itself does not name.
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().join("log");

@@ -21,6 +21,7 @@ use crate::redact::without_passwords;
 use crate::rules::REQUEST_NS;
 use crate::store::{Durability, Kind};
 use crate::suggest::unknown;
+use crate::trace::Reading;
 use crate::units::{parse_duration, parse_share};
 
 /// Default target precision; narrow enough for the usual questions.
@@ -140,14 +141,14 @@ impl Design {
     /// # Errors
     /// Files that cannot be listed or read, or sizes of which not a single blob fits.
     pub fn build_corpora(&self) -> Result<Vec<Corpus>> {
-        self.build_corpora_telling(&mut |_requests| {})
+        self.build_corpora_telling(&mut |_reading| {})
     }
 
-    /// As [`Design::build_corpora`]; calls `progress` with the number of requests now and then while a log is read.
+    /// As [`Design::build_corpora`]; calls `progress` now and then while a log is read.
     ///
     /// # Errors
     /// As [`Design::build_corpora`].
-    pub fn build_corpora_telling(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Corpus>> {
+    pub fn build_corpora_telling(&self, progress: &mut dyn FnMut(Reading)) -> Result<Vec<Corpus>> {
         self.corpora.iter().map(|corpus| Corpus::build_telling(&corpus.request, progress)).collect()
     }
 
@@ -160,7 +161,7 @@ impl Design {
     pub fn build_sample(
         &mut self,
         room_bytes: Option<u64>,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(Reading),
     ) -> Result<Vec<Corpus>> {
         let Some(room_bytes) = room_bytes else { return self.build_corpora_telling(progress) };
         self.open_sample(room_bytes);
