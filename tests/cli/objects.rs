@@ -62,7 +62,7 @@ pub struct Theirs {
 }
 
 impl Theirs {
-    /// Starts it with an empty bucket `theirs`, which it keeps as a directory.
+    /// Starts it with an empty bucket `theirs`, which it keeps as a directory. Its access log is `theirs/log`.
     pub fn start(work: &Work) -> Theirs {
         std::fs::create_dir_all(work.path("theirs/data/theirs")).unwrap();
         Theirs::start_with(work, &[])
@@ -77,6 +77,8 @@ impl Theirs {
                 .env("ROOT_ACCESS_KEY_ID", KEY)
                 .env("ROOT_SECRET_ACCESS_KEY", SECRET)
                 .args(["--port", &format!("127.0.0.1:{port}"), "--quiet", "--keep-alive"])
+                .arg("--access-log")
+                .arg(dir.join("log"))
                 // Without it, it answers 404 to a key that is nobody's.
                 .arg("--iam-dir")
                 .arg(dir.join("users"))

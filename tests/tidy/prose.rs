@@ -39,6 +39,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("page [page id: space=0, page number=5]", "the same"),
     ("Purge done for trx's", "InnoDB's monitor, which is a text"),
     ("write back", "the kernel, of a device that has a cache"),
+    ("log starts ", "versitygw's log, which begins with a line that is no request"),
     ("permissions to access", "Redis and Valkey, which refuse keys and commands with one code"),
     ("state: running", "InnoDB's monitor, which is a text"),
     ("unsupported startup parameter", "PgBouncer, which has one code for all that it refuses"),

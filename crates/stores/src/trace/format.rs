@@ -286,13 +286,21 @@ impl Parser {
     /// `OWNER BUCKET [TIME] IP REQUESTER ID OPERATION KEY "REQUEST" STATUS ERROR SENT SIZE MS`, and whatever follows. The time is
     /// that of the start.
     fn s3(&self, line: &str) -> Line {
+        // versitygw, as often as it opens its log.
+        if line.starts_with("log starts ") {
+            return Ok(None);
+        }
         let (before, rest) = line.split_once(" [").ok_or(NO_TIME)?;
         let bucket = before.split(' ').nth(1).ok_or("has no bucket")?;
         let (time, rest) = rest.split_once("] ").ok_or(NO_TIME)?;
         let start_us = instant(time).ok_or(NO_TIME)?;
-        let words: Vec<&str> = rest.splitn(6, ' ').collect();
-        let [_address, _requester, _id, operation, key, rest] = words[..] else { return Err(NO_OPERATION) };
+        let words: Vec<&str> = rest.splitn(5, ' ').collect();
+        let [_address, _requester, _id, operation, rest] = words[..] else { return Err(NO_OPERATION) };
+        if operation.starts_with("s3_") || operation == "ActionUnDetected" {
+            return self.versitygw(start_us, bucket, operation, rest);
+        }
         let op = object_op(operation).ok_or(NO_OPERATION)?;
+        let (key, rest) = rest.split_once(' ').ok_or(NO_KEY)?;
         // What S3 does by itself has no request.
         let rest = match rest.strip_prefix('"') {
             Some(quoted) => until_quote(quoted).ok_or(NO_REQUEST)?.1,
@@ -310,6 +318,31 @@ impl Parser {
         let sent = number(sent).or(size.filter(|_| op == Op::Put)).unwrap_or(0);
         let key = self.key(&[bucket.as_bytes(), key.as_bytes()]);
         Ok(Some(Request { start_us, op, key, sent, size }))
+    }
+
+    /// `KEY PATH STATUS ERROR SENT SIZE`, and whatever follows, as versitygw has it behind the operation: a key with its spaces, and
+    /// the path without quotes. The status is 200 for parts, too, and only puts have their bytes. The time is that of the end, in
+    /// whole seconds.
+    fn versitygw(&self, start_us: i64, bucket: &str, operation: &str, rest: &str) -> Line {
+        let words: Vec<&str> = rest.split(' ').collect();
+        let is_path = |pair: &[&str]| pair[0].starts_with('/') && number(pair[1]).is_some();
+        let path = words.windows(2).position(is_path).ok_or(NO_STATUS)?;
+        let of_success = match operation {
+            "s3_GetObject" => Op::Get,
+            "s3_HeadObject" => Op::Head,
+            "s3_PutObject" | "s3_CopyObject" | "s3_CompleteMultipartUpload" | "s3_PostObject" => Op::Put,
+            "s3_DeleteObject" => Op::Delete,
+            _ => Op::Other,
+        };
+        let op = match number(words[path + 1]) {
+            Some(304) => Op::NotModified,
+            Some(300..) => Op::Failed,
+            _ => of_success,
+        };
+        let is_put = op == Op::Put && operation == "s3_PutObject";
+        let size = words.get(path + 4).copied().and_then(number).filter(|_| is_put);
+        let key = self.key(&[bucket.as_bytes(), words[..path].join(" ").as_bytes()]);
+        Ok(Some(Request { start_us, op, key, sent: size.unwrap_or(0), size }))
     }
 
     fn cloudfront(&mut self, line: &str) -> Line {
@@ -420,14 +453,14 @@ fn find<'v>(value: &'v Value, names: &[&str]) -> Option<&'v Value> {
 }
 
 /// Microseconds of a time as a log has it: a number since 1970, a date of ISO 8601 (UTC if it says no zone), or
-/// `10/Oct/2026:13:55:36 +0200`.
+/// `10/Oct/2026:13:55:36 +0200`, where versitygw has `October`.
 fn instant(text: &str) -> Option<i64> {
-    const OF_WEB_SERVERS: &str = "%d/%b/%Y:%H:%M:%S %z";
+    const OF_WEB_SERVERS: [&str; 2] = ["%d/%b/%Y:%H:%M:%S %z", "%d/%B/%Y:%H:%M:%S %z"];
     if let Ok(number) = text.parse::<f64>() {
         return since_1970(number);
     }
     let found = match text.as_bytes().get(2) {
-        Some(b'/') => Timestamp::strptime(OF_WEB_SERVERS, text).ok(),
+        Some(b'/') => OF_WEB_SERVERS.iter().find_map(|form| Timestamp::strptime(form, text).ok()),
         _ => text.parse::<Timestamp>().ok().or_else(|| format!("{text}Z").parse().ok()),
     };
     found.map(Timestamp::as_microsecond)

@@ -142,6 +142,35 @@ fn lines_of_nginx_apache_and_caddy_are_read_back() {
     }
 }
 
+/// Lines of versitygw 1.8: no quotes, keys with their spaces, 200 for a part, bytes of puts only.
+#[test]
+fn lines_of_versitygw_are_read_back() {
+    let line = |operation: &str, key: &str, path: &str, rest: &str| {
+        format!(
+            "k bucket [30/November/2026:14:32:57 +0000] 127.0.0.1 k F7PG3JDHLUYO7IKN {operation} {key} {path} {rest} 1 1 - curl/7.88.1 \
+             - p17iajng+pO= SigV4 - AuthHeader s3.us-east-1.amazonaws.com - arn:aws:s3:::{path} Yes\n"
+        )
+    };
+    let log = "log starts 2026-11-30 14:32:56.06255569 +0000 UTC m=+0.079383726\n".to_owned()
+        + &line("s3_PutObject", "a b", "/bucket/a%20b", "200 - 0 3000")
+        + &line("s3_GetObject", "a b", "/bucket/a%20b?x-id=GetObject", "200 - 0 0")
+        + &line("s3_HeadObject", "a b", "/bucket/a%20b", "200 - 0 0")
+        + &line("s3_DeleteObject", "a b", "/bucket/a%20b", "200 - 0 0")
+        + &line("s3_GetObject", "none", "/bucket/none", "404 NoSuchKey 0 0")
+        + &line("s3_PutObject", "a b", "/bucket/a%20b", "500 it was full 0 3000")
+        + &line("s3_ListObjectsV2", "-", "/bucket/?list-type=2", "200 - 497 0");
+    let mut reader = reader(log);
+    assert_eq!(reader.format(), Format::S3Log);
+    let found: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
+    let ops = [Op::Put, Op::Get, Op::Head, Op::Delete, Op::Failed, Op::Failed, Op::Other];
+    assert_eq!(found.iter().map(|request| request.op).collect::<Vec<_>>(), ops);
+    assert!(found[..4].iter().all(|request| request.key == found[0].key) && found[4].key != found[0].key);
+    let sizes: Vec<Option<u64>> = found.iter().map(|request| request.size).collect();
+    assert_eq!((sizes[0], &sizes[1..]), (Some(3000), &[None; 6][..]));
+    assert!(found.iter().all(|request| request.start_us == 1_796_049_177_000_000), "{found:?}");
+    assert_eq!((reader.counts.lines, reader.counts.bad), (8, 0));
+}
+
 #[test]
 fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
     let lines = |count: u32| -> String {
