@@ -123,6 +123,8 @@ fn main() -> ExitCode {
     trials.extend(rooms::trials().into_iter().chain(tls::trials()));
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
     trials.extend(objects::trials().into_iter().chain(buckets::trials()).chain(documented::trials()));
+    #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+    trials.extend(trace::of_features());
     #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
     trials.extend(rights::trials());
     #[cfg(feature = "web")]

@@ -24,6 +24,16 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
+/// Trials that need stores which are features.
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+pub fn of_features() -> Vec<Trial> {
+    vec![needing(
+        "a log that an object store wrote is described and replayed",
+        crate::objects::no_versitygw(),
+        of_object_store,
+    )]
+}
+
 /// What must not get out: a part of every name, address, user and query of the logs.
 const PLANTED: [&str; 2] = ["planted", "203.0.113."];
 
@@ -351,6 +361,56 @@ fn of_nginx() -> Outcome {
         for (store, cell) in cells {
             assert_eq!((&cell["errors"], &cell["ops"]), (&0.into(), &58.into()), "{store}: {cell}");
         }
+    }
+    Ok(())
+}
+
+/// versitygw tells neither the bytes of a read nor that it was of a part.
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+fn of_object_store() -> Outcome {
+    use crate::objects::{KEY, SECRET, Theirs};
+    use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    let work = Work::new();
+    let theirs = Theirs::start(&work);
+    let endpoint = format!("http://127.0.0.1:{}/", theirs.port).parse()?;
+    let bucket = Bucket::new(endpoint, UrlStyle::Path, "theirs", "us-east-1")?;
+    let credentials = Credentials::new(KEY, SECRET);
+    let (key, name) = (Some(&credentials), |n: usize| format!("planted {n}.jpg"));
+    for n in 0..12 {
+        let url = bucket.put_object(key, &name(n)).sign(MINUTE);
+        ureq::put(url.as_str()).send(vec![b'x'; 1000 + 100 * n])?;
+    }
+    for n in 0..40 {
+        let url = bucket.get_object(key, &name(n * n % 7)).sign(MINUTE);
+        let request = ureq::get(url.as_str());
+        let request = if n == 31 { request.header("Range", "bytes=0-99") } else { request };
+        request.call()?;
+    }
+    ureq::head(bucket.head_object(key, &name(0)).sign(MINUTE).as_str()).call()?;
+    ureq::delete(bucket.delete_object(key, &name(11)).sign(MINUTE).as_str()).call()?;
+    let missing = bucket.get_object(key, &name(99)).sign(MINUTE);
+    assert!(ureq::get(missing.as_str()).call().is_err(), "there is no such object");
+    let said = work.say("trace theirs/log --json").ended(0);
+    nothing_planted(&(said.stdout.clone() + &said.stderr));
+    let found: Value = serde_json::from_str(&said.stdout)?;
+    assert_eq!(
+        (&found["format"], &found["requests"], &found["bad"]),
+        (&"s3-log".into(), &55.into(), &0.into())
+    );
+    let ops = serde_json::json!({"get": 40, "head": 1, "put": 12, "delete": 1, "failed": 1});
+    assert_eq!(found["ops"], ops);
+    assert_eq!((found["objects"].as_f64(), found["sent_bytes"].as_u64()), (Some(12.0), Some(18_600)));
+    assert_eq!((found["sizes"]["1"].as_u64(), found["sizes"]["100"].as_u64()), (Some(1000), Some(2100)));
+    let run = "run --trace theirs/log --sample 100% --stores files/hashed,sqlite --rounds 1 --out out";
+    let said = work.say(run).ended(0);
+    nothing_planted(&(said.stdout + &said.stderr));
+    nothing_planted_in(&work, "out");
+    let cells = cells(&work.path("out"), "replay")?;
+    assert_eq!(cells.len(), 2);
+    for (store, cell) in cells {
+        assert_eq!((&cell["errors"], &cell["ops"]), (&0.into(), &53.into()), "{store}: {cell}");
     }
     Ok(())
 }
