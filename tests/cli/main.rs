@@ -203,6 +203,7 @@ fn is_long(name: &str) -> bool {
         "a run that is slower",
         "what failed and what had other blobs",
         "a fixed list at a rate",
+        "a log is replayed in every kind of place",
         "batches are whole",
         "of zipfian reads ",
         "a budget cuts no corpus",

@@ -21,6 +21,11 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a log that cannot be replayed is refused before anything is started", not_replayed),
         needing("a log that zstd compressed is read as it was", no_zstd(), of_zstd),
         needing("a log that nginx wrote is replayed", missing("nginx"), of_nginx),
+        needing(
+            "a log is replayed in every kind of place",
+            missing("postgres/bytea").or_else(|| missing("nginx")),
+            replayed_everywhere,
+        ),
     ]
 }
 
@@ -179,41 +184,58 @@ fn nothing_planted_in(work: &Work, out: &str) {
     }
 }
 
+/// A plan that replays the log of [`busy_log`] on these stores as fast as they can, and at these speeds.
+fn plan(stores: &str, speeds: &[(&str, f64)]) -> String {
+    let names: String = speeds.iter().map(|(phase, _)| format!(", '{phase}'")).collect();
+    let phases: String = speeds
+        .iter()
+        .map(|(phase, speed)| format!("[[phase]]\nid = '{phase}'\nreplay = '{speed}'\n"))
+        .collect();
+    format!(
+        "stores = [{stores}]\nrounds = 1\ndurability = 'none'\nworkers = 2\nreference = 'sqlite'\n\
+         phases = ['fill', 'replay'{names}]\n[corpus]\ntrace = 'log'\nsample = '100%'\n{phases}"
+    )
+}
+
+/// Checks what a phase made of the log of [`busy_log`] on this number of stores.
+#[track_caller]
+fn all_replayed(cells: &[(String, Value)], stores: usize, phase: &str, speed: Option<f64>) {
+    assert_eq!(cells.len(), stores, "{phase}");
+    for (store, cell) in cells {
+        let round = &cell["rounds"][0];
+        assert_eq!((&cell["errors"], &round["ops"]), (&0.into(), &400.into()), "{phase} {store}: {cell}");
+        assert_eq!(round["replayed"]["speed"].as_f64(), speed, "{store}");
+        assert_eq!(round["replayed"]["requests"], 400, "{store}");
+        assert!((round["replayed"]["log_seconds"].as_f64().unwrap() - 3.99).abs() < 1e-3, "{cell}");
+        assert_eq!(cell["response_ns"].is_object(), speed.is_some(), "{phase} {store}");
+        let mut kinds: Vec<&str> =
+            cell["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, ["delete", "get", "put"], "{phase} {store}");
+        if let Some(speed) = speed {
+            // No op is done before it is due.
+            let seconds = round["seconds"].as_f64().unwrap();
+            assert!(seconds > 3.98 / speed, "{phase} {store}: {seconds}");
+            let offered = cell["offered_ops_per_s"].as_f64().unwrap();
+            assert!((offered / (400.0 / 3.99 * speed) - 1.0).abs() < 0.01, "{offered}");
+        }
+        assert!(cell["hot"]["blobs_share"].as_f64().is_some_and(|share| share > 0.5), "{cell}");
+    }
+}
+
 fn replayed() -> Outcome {
     let work = Work::new();
     std::fs::write(work.path("log"), busy_log())?;
-    let plan = "stores = ['files/hashed', 'sqlite']\nrounds = 1\ndurability = 'none'\nworkers = 2\nreference = 'sqlite'\n\
-                phases = ['fill', 'replay', 'fast', 'as-logged']\n[corpus]\ntrace = 'log'\nsample = '100%'\n\
-                [[phase]]\nid = 'fast'\nreplay = '10'\n[[phase]]\nid = 'as-logged'\nreplay = '4'\n";
-    std::fs::write(work.path("plan.toml"), plan)?;
+    let speeds = [("fast", 10.0), ("as-logged", 4.0)];
+    std::fs::write(work.path("plan.toml"), plan("'files/hashed', 'sqlite'", &speeds))?;
     let said = work.say("run plan.toml --out out").ended(0);
     nothing_planted(&(said.stdout.clone() + &said.stderr));
     nothing_planted_in(&work, "out");
     let told = "Of the log, 400 of 400 requests are replayed, those of 40 of 40 objects";
     assert!(said.stderr.contains(told), "{}", said.stderr);
-    for (phase, speed) in [("replay", None), ("fast", Some(10.0)), ("as-logged", Some(4.0))] {
-        let cells = cells(&work.path("out"), phase)?;
-        assert_eq!(cells.len(), 2, "{phase}");
-        for (store, cell) in cells {
-            let round = &cell["rounds"][0];
-            assert_eq!((&cell["errors"], &round["ops"]), (&0.into(), &400.into()), "{phase} {store}: {cell}");
-            assert_eq!(round["replayed"]["speed"].as_f64(), speed, "{store}");
-            assert_eq!(round["replayed"]["requests"], 400, "{store}");
-            assert!((round["replayed"]["log_seconds"].as_f64().unwrap() - 3.99).abs() < 1e-3, "{cell}");
-            assert_eq!(cell["response_ns"].is_object(), speed.is_some(), "{phase} {store}");
-            let mut kinds: Vec<&str> =
-                cell["steps"].as_array().unwrap().iter().filter_map(|step| step["name"].as_str()).collect();
-            kinds.sort_unstable();
-            assert_eq!(kinds, ["delete", "get", "put"], "{phase} {store}");
-            if let Some(speed) = speed {
-                // No op is done before it is due.
-                let seconds = round["seconds"].as_f64().unwrap();
-                assert!(seconds > 3.98 / speed, "{phase} {store}: {seconds}");
-                let offered = cell["offered_ops_per_s"].as_f64().unwrap();
-                assert!((offered / (400.0 / 3.99 * speed) - 1.0).abs() < 0.01, "{offered}");
-            }
-            assert!(cell["hot"]["blobs_share"].as_f64().is_some_and(|share| share > 0.5), "{cell}");
-        }
+    all_replayed(&cells(&work.path("out"), "replay")?, 2, "replay", None);
+    for (phase, speed) in speeds {
+        all_replayed(&cells(&work.path("out"), phase)?, 2, phase, Some(speed));
     }
     // The same objects again, and their requests, from the plan that the run wrote.
     let again = work.say("run out/plan.toml --out again").ended(0);
@@ -224,6 +246,20 @@ fn replayed() -> Outcome {
     };
     let digests = (corpus("out")?, corpus("again")?);
     assert!(digests.0.is_string() && digests.0 == digests.1, "{digests:?}");
+    Ok(())
+}
+
+/// Of the kinds of places where blobs live: a directory, an embedded database, a database server, and a web server.
+fn replayed_everywhere() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("log"), busy_log())?;
+    let stores = "'files/hashed', 'sqlite', 'postgres/bytea', 'nginx'";
+    std::fs::write(work.path("plan.toml"), plan(stores, &[("fast", 10.0)]))?;
+    let said = work.say("run plan.toml --out out").ended(0);
+    nothing_planted(&(said.stdout + &said.stderr));
+    nothing_planted_in(&work, "out");
+    all_replayed(&cells(&work.path("out"), "replay")?, 4, "replay", None);
+    all_replayed(&cells(&work.path("out"), "fast")?, 4, "fast", Some(10.0));
     Ok(())
 }
 
