@@ -295,27 +295,18 @@ try() {
     return $status
 }
 
+# Looks at the source and the documents with a command. It runs before the tests, in their directory: C libraries are compiled once,
+# and cargo lets nothing else build there meanwhile.
+lint() {
+    "$@" >>"$logs/lints" 2>&1 || status=1
+}
 # Makes the reference from the program's tables, and builds the book into target/book. What mdbook warns of, such as a page that it
 # cannot read, is a failure.
 book() {
     local said
-    cargo test --quiet --locked --workspace --test tidy the_reference_is_made_for_the_book || return 1
-    said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; return 1; }
-}
-# Looks at the source and the documents. Clippy has a directory of its own: it builds beside the tests, which wait for servers that
-# start and end, and cargo would let them wait for it in theirs.
-lint() {
-    local status=0 tool version
-    for tool in cargo-deny mdbook; do
-        version="$(awk -v tool="$tool" '$1 == tool { print $2 }' <<<"$fetched")"
-        PATH="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/$tool-$version/bin:$PATH"
-    done
-    book || status=1
-    cargo deny --log-level error --all-features check bans licenses sources || status=1
     # shellcheck disable=SC2086 -- several arguments
-    CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints" nice cargo clippy --quiet --locked --workspace $features --all-targets -- \
-        -D warnings || status=1
-    return $status
+    cargo test --quiet --locked $features --test tidy the_reference_is_made_for_the_book || return 1
+    said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; return 1; }
 }
 export -f try
 
@@ -342,7 +333,7 @@ failures() {
             tail -n 300 >&2
     fi
     # A program in the background does not hear that somebody ends this one.
-    for job in ${fetching:-} ${linting:-}; do kill "$job" $(pgrep --parent "$job") 2>/dev/null || true; done
+    for job in ${fetching:-}; do kill "$job" $(pgrep --parent "$job") 2>/dev/null || true; done
     rm -rf "$logs"
     exit "$status"
 }
@@ -355,10 +346,20 @@ say "Building"
 status=0
 # shellcheck disable=SC2046,SC2086 -- several arguments
 cargo test --quiet --locked --workspace $features --no-run $(parts)
+if [[ -n "$features" ]]; then
+    say "Lints, licences and the book"
+    # shellcheck disable=SC2086 -- several arguments
+    lint cargo clippy --quiet --locked --workspace $features --all-targets -- -D warnings
+fi
 wait ${fetching:-}
 if [[ -n "$features" ]]; then
-    lint >"$logs/lints" 2>&1 &
-    linting=$!
+    for tool in cargo-deny mdbook; do
+        version="$(awk -v tool="$tool" '$1 == tool { print $2 }' <<<"$fetched")"
+        PATH="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/$tool-$version/bin:$PATH"
+    done
+    lint book
+    lint cargo deny --log-level error --all-features check bans licenses sources
+    cat "$logs/lints" >&2
 fi
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
@@ -367,12 +368,6 @@ fi
 # Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
 say "Tests, two parts at a time"
 parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
-
-if [[ -n "$features" ]]; then
-    say "Lints, licences and the book"
-    wait "$linting" || status=1
-    cat "$logs/lints" >&2
-fi
 
 # "test [why] name ... ignored", or the reason behind it.
 sed -n 's/^test \(.* \.\.\. ignored.*\)/\1/p' "$logs"/* | tr -s ' ' | sort >"$logs.ignored"
