@@ -1,4 +1,5 @@
-//! The thresholds of `crates/plan/src/rules.rs`: a page has them as a table, and what the pages on measuring say of one in passing is what it is.
+//! The thresholds of `crates/plan/src/rules.rs`: a page has them as a table, and what the pages on measuring say of one in passing is
+//! what it is.
 
 use blobwise::units;
 

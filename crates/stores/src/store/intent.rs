@@ -127,13 +127,17 @@ impl ServerLimit {
 
     /// True if the demand fits.
     pub fn fits(&self, demand: &Demand<'_>) -> bool {
-        self.may_evict || (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX
+        self.fits_within(demand, ServerLimit::SHARE_MAX)
     }
 
     /// True if the demand fits although the server has come to hold a little more meanwhile, such as the buffers of a connection.
     pub fn fits_easily(&self, demand: &Demand<'_>) -> bool {
         const SPARE: f64 = 0.95;
-        self.may_evict || (self.takes)(demand) as f64 <= self.left as f64 * ServerLimit::SHARE_MAX * SPARE
+        self.fits_within(demand, ServerLimit::SHARE_MAX * SPARE)
+    }
+
+    fn fits_within(&self, demand: &Demand<'_>, share: f64) -> bool {
+        self.may_evict || (self.takes)(demand) as f64 <= self.left as f64 * share
     }
 
     /// The most blobs that fit, given that not all of them do.

@@ -69,7 +69,7 @@ fn encode(hex: &[u8; 32], len: u64) -> [u8; BLOCK] {
     header
 }
 
-/// The name and length in a header; `None` if it is not one of ours.
+/// Returns the name and length from a header; `None` if blobwise did not write it.
 fn decode(header: &[u8; BLOCK]) -> Option<([u8; 32], u64)> {
     let (hex, _) = header.split_first_chunk::<32>()?;
     let len = number(&header[124..136])?;

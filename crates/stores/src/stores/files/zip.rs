@@ -160,7 +160,7 @@ fn directory_of(file: &File) -> Result<Option<Directory>> {
     Ok(is_near(&far, at).then_some(far))
 }
 
-/// The entries of a central directory; `None` if it is not one of ours.
+/// Returns the entries of a central directory; `None` if blobwise did not write it.
 fn parse(mut rest: &[u8], count: u64) -> Option<Vec<NamedEntry>> {
     let mut entries = Vec::new();
     while !rest.is_empty() {

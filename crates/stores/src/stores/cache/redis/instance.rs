@@ -319,8 +319,8 @@ pub(super) fn put_mark(admin: &mut RedisClient, name: &str, dir: &Path) -> Resul
     admin.ask(&words).map(drop)
 }
 
-/// Finds the name again after the store was closed. Where the server may have `evicted` the mark, it is put again: the name is that
-/// of a file of ours, and nobody else has it.
+/// Finds the name again after the store was closed. If the server may have `evicted` the mark, it is put again: the name comes from
+/// a file that this run wrote, so the keys below it are this run's.
 pub(super) fn find_name(
     admin: &mut RedisClient,
     dir: &Path,
@@ -423,7 +423,7 @@ pub(super) fn memory_bytes(admin: &mut RedisClient, name: &str) -> Result<Option
     Ok(Some(bytes))
 }
 
-/// Number of keys that the server has evicted since it began, whoever put them.
+/// Number of keys that the server has evicted since it started, including those of other clients.
 pub(super) fn evictions(admin: &mut RedisClient) -> Result<u64> {
     let told = info(admin, "stats")?.get("evicted_keys").and_then(|number| number.parse().ok());
     told.ok_or_else(|| {

@@ -76,7 +76,7 @@ fn rooms(info: &Facts, evicts: Option<bool>) -> (Vec<ServerLimit>, Option<String
         let counted = used.saturating_sub(number("mem_not_counted_for_evict").unwrap_or(0));
         let limit = format!("maxmemory {}", units::bytes(most as f64));
         let left = most.saturating_sub(counted);
-        // Other policies evict none of ours, and refuse writes in the end.
+        // The other policies never evict keys without a time to live, which a run puts; they refuse writes once memory is full.
         let evicts = evicts.filter(|_| policy.starts_with("allkeys"));
         let offer = if evicts == Some(false) { servers::EVICTS_OFFERED } else { "" };
         let room = room(limit, left, when_full, &format!("raise maxmemory{offer}"));
