@@ -339,7 +339,7 @@ fn disk() -> Result<()> {
     let log = Arc::new(Log::new(1 << 20)?);
     let file = DiskFile::serve(dir.path(), &mut vec![0; BYTES], |_| (), Some(Arc::clone(&log)), deaf)?;
     // To make a loop device flushes its file, too.
-    file.switch().on();
+    file.switch().enable();
     let device = LoopDevice::attach(&file.path())?;
     let disk = File::options().write(true).open(device.path())?;
     disk.write_all_at(&[1; 4096], 0)?;
@@ -1115,10 +1115,10 @@ fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Re
     let blobs = [vec![1; 20_000], vec![2; 20_000]];
     session.put(&content_key(0, &blobs[0]), &blobs[0])?;
     session.sync()?;
-    switch.on();
+    switch.enable();
     let put = session.put(&content_key(1, &blobs[1]), &blobs[1]);
     let synced = session.sync();
-    switch.off();
+    switch.disable();
     ensure!(put.is_err() || synced.is_err(), "nobody said that a write failed");
     ensure!(session.sync().is_err(), "a later sync said that all is kept");
     drop(session);

@@ -537,7 +537,7 @@ fn noticed_by(adapter: &Adapter) -> String {
     let classes = (adapter.caps)(&options).durability;
     let mut words: Vec<(String, Vec<&str>)> = Vec::new();
     for class in classes {
-        let of_class = (adapter.integrity)(&options, *class).words();
+        let of_class = (adapter.integrity)(&options, *class).description();
         match words.iter_mut().find(|(known, _)| *known == of_class) {
             Some((_, classes)) => classes.push(class.name()),
             None => words.push((of_class, vec![class.name()])),

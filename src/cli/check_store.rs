@@ -21,7 +21,7 @@ use crate::plan::text::split_list;
 use crate::plan::{Candidate, Sets, candidates};
 use crate::redact;
 use crate::report::terminal::{WIDTH, behind, folded};
-use crate::store::{Durability, told};
+use crate::store::{Durability, describe_error};
 use crate::units;
 
 /// Flags of `check-store`.
@@ -159,7 +159,7 @@ fn check_class(candidate: &Candidate, class: Durability, world: &World, signals:
             }
             Err(error) => {
                 tally.failed += 1;
-                let why = redact::of_error(&told(&error));
+                let why = redact::of_error(&describe_error(&error));
                 print(&behind("  FAILED  ", &format!("{}: {why}", check.name)))?;
             }
         }

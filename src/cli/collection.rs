@@ -106,7 +106,7 @@ fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
             }
             // A plan that cannot run here does not prevent the others from running.
             Err(error) => {
-                let why = redact::of_error(&crate::store::told(&error));
+                let why = redact::of_error(&crate::store::describe_error(&error));
                 eprint(&format!("{name}: {why}"));
                 (Err(why), CommandOutcome::Failed)
             }

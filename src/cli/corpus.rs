@@ -38,7 +38,7 @@ pub fn main(flags: &CorpusFlags) -> Result<CommandOutcome> {
     }
     let mut design = text.resolve(false)?;
     let corpora =
-        design.build_sample(is_open.then_some(u64::MAX), &mut |reading| eprint(&reading.words()))?;
+        design.build_sample(is_open.then_some(u64::MAX), &mut |reading| eprint(&reading.description()))?;
     let corpus = corpora.first().context("a plan has a corpus")?;
     print(&if flags.json { as_json(corpus)? } else { as_text(corpus) })?;
     Ok(CommandOutcome::Well)

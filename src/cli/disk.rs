@@ -228,7 +228,7 @@ fn check_medium(dir: &Path, shown: &str) -> Result<()> {
     ensure!(
         below.medium != Medium::Memory,
         "{shown} lies in memory ({}): name a directory on a disk with --dir",
-        below.words()
+        below.description()
     );
     Ok(())
 }
@@ -427,7 +427,7 @@ impl TestPlaces {
                 says_write_back: disk.device().says_write_back(),
                 remembers_deletions: machine::remembers_deletions(disk.path()),
                 facts: disk.facts().clone(),
-                ..TestedPlace::known_by(system.name(), disk.words())
+                ..TestedPlace::known_by(system.name(), disk.description())
             });
             self.sites.push(TestTarget {
                 name: system.name().to_owned(),

@@ -408,8 +408,9 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
     let options = defaults(adapter);
     let caps = (adapter.caps)(&options);
     let loss = |class: &Durability| (class.name().to_owned(), json!((adapter.loss)(&options, *class)));
-    let integrity =
-        |class: &Durability| (class.name().to_owned(), json!((adapter.integrity)(&options, *class).words()));
+    let integrity = |class: &Durability| {
+        (class.name().to_owned(), json!((adapter.integrity)(&options, *class).description()))
+    };
     json!({
         "name": adapter.name,
         "kind": adapter.kind.name(),

@@ -46,7 +46,7 @@ use crate::host::place::take_left;
 use crate::redact;
 use crate::result::compared::ComparisonOutcome;
 use crate::result::recent::run_called;
-use crate::store::told;
+use crate::store::describe_error;
 use crate::suggest::unknown;
 use crate::units;
 
@@ -163,7 +163,7 @@ pub fn main() -> ExitCode {
         Ok(ended) => ended.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprint(&redact::of_error(&format!("error: {}", told(&error))));
+            eprint(&redact::of_error(&format!("error: {}", describe_error(&error))));
             ExitCode::from(2)
         }
     }

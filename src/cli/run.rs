@@ -187,7 +187,7 @@ pub fn carry_out(
     if printed.loudness != Verbosity::Quiet && job.plan.candidates.iter().any(lies_here) {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
         for (name, disk) in &job.disks {
-            eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
+            eprint(&format!("`{name}` lies there on images of its own: {}", disk.description()));
         }
     }
     say_where_a_bus_error_leaves(&job.out.path);
@@ -301,7 +301,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
 fn reading(quiet: bool) -> impl FnMut(Reading) {
     move |reading| {
         if !quiet {
-            eprint(&format!("The log: {}", reading.words()));
+            eprint(&format!("The log: {}", reading.description()));
         }
     }
 }

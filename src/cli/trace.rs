@@ -39,7 +39,7 @@ pub fn main(flags: &TraceFlags) -> Result<CommandOutcome> {
     let allowed = units::parse_share(&flags.allow_bad).context("--allow-bad")?;
     let format = flags.format.as_deref().map(Format::parse).transpose().context("--format")?;
     let mut reader = Reader::open(&flags.file, format, flags.columns.as_deref())?;
-    let log = describe(&mut reader, |reading| eprint(&reading.words()));
+    let log = describe(&mut reader, |reading| eprint(&reading.description()));
     check(&flags.file, &log.counts, allowed, log.format)?;
     if log.requests == 0 {
         bail!("`{}` has no request", flags.file.display());

@@ -966,7 +966,7 @@ fn takes_no_more_inodes(case: &Case) -> Result<()> {
     let mut hand = bench.hand()?;
     keys.iter().try_for_each(|key| hand.put(key, &blob(key.id, 0, 100)))?;
     drop(hand);
-    let (taken, said) = (entries_below(&bench.home.store)?, case.subject.caps().inodes.of(BLOBS));
+    let (taken, said) = (entries_below(&bench.home.store)?, case.subject.caps().inodes.needed_for(BLOBS));
     ensure!(taken <= said, "it takes {taken} inodes for {BLOBS} blobs, and says {said} at most");
     Ok(())
 }

@@ -223,7 +223,7 @@ fn memory_below_an_overlay() -> Outcome {
     let work = Work::new();
     let said = beside_as_user(&work, OVERLAY, &format!("{RUN} --dir mounted")).ended(0);
     in_memory(&work, &said, "tmpfs");
-    assert_eq!(result(&work).machine.below.unwrap().words(), "overlay on tmpfs");
+    assert_eq!(result(&work).machine.below.unwrap().description(), "overlay on tmpfs");
     Ok(())
 }
 

@@ -238,7 +238,7 @@ impl ErrorTrial<'_> {
         let end = log.len();
         let file_system = state(self.lab.mount());
         let switch = mounted.switch();
-        switch.off();
+        switch.disable();
         let asked = |what| switch.asked(what);
         let mut ran = DeviceErrorOutcome {
             switch: RequestCounts { failed: switch.failed(), of_all: 0 },
@@ -274,7 +274,7 @@ impl ErrorTrial<'_> {
         quiet()?;
         let store = self.lab.open(self.trial, self.load, Mode::Create)?;
         machine::sync_filesystem(self.lab.mount())?;
-        switch.on();
+        switch.enable();
         history.begin(log);
         self.all_ops(store.as_ref(), switch, (log, history), counts);
         self.write_what_waits(switch, counts);
@@ -376,11 +376,11 @@ impl ErrorTrial<'_> {
         let Some(mut mounted) = closed.whole(faults, |_| ())? else {
             bail!("the file system of a store that was closed cannot be mounted");
         };
-        mounted.switch().on();
+        mounted.switch().enable();
         let looked = self.lab.look_once(&mounted, self.trial, self.load)?;
         let file_system = state(self.lab.mount());
         let switch = mounted.switch();
-        switch.off();
+        switch.disable();
         let unreadable =
             looked.found.blobs.iter().filter(|seen| **seen == BlobState::Unreadable).count() as u64;
         let is_closed = |seen: &BlobState| *seen != BlobState::Unreadable;

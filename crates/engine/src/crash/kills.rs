@@ -15,7 +15,7 @@ use super::oracle::{LoadHistory, StoreVerdict};
 use crate::host::disk::{Faults, Log};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
-use crate::host::server::{Process, held_below, servers_below};
+use crate::host::server::{ProcessHandle, held_below, servers_below};
 use crate::result::crash::besides::KillResults;
 use crate::store::{Durability, Loss, Mode};
 
@@ -162,7 +162,7 @@ fn kill_server(worker: &mut Forked, mark: KillPoint) -> Result<()> {
     Ok(())
 }
 
-fn wait_for_all(processes: &[Process]) -> Result<()> {
+fn wait_for_all(processes: &[ProcessHandle]) -> Result<()> {
     match processes.iter().all(|process| process.ends_within(ENDS_WITHIN)) {
         true => Ok(()),
         false => bail!("a process of a server lives on after its end"),

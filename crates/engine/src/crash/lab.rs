@@ -368,7 +368,7 @@ impl Lab {
             say(&version, &version_of(store.as_ref()).unwrap_or_default());
             noticed_by.get()[0].store(noticed(trial, store.as_ref()), Ordering::SeqCst);
             machine::sync_filesystem(&self.mount)?;
-            switch.on();
+            switch.enable();
             history.begin(&log);
             load::run(store.as_ref(), trial.class, &load, &log, &history)?;
             history.end(&log);

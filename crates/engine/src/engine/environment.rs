@@ -30,7 +30,8 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Pa
         let layers = below.layers.clone();
         records.warning(Warning::Tmpfs { layers });
     }
-    let on_disks = |candidate: &Candidate| candidate.options.on().is_some() || !candidate.can_be_cold();
+    let on_disks =
+        |candidate: &Candidate| candidate.options.file_system_option().is_some() || !candidate.can_be_cold();
     // The run's own directory counts only if a candidate keeps files there. Without deletions there is nothing to remember.
     let used = &places[usize::from(plan.candidates.iter().all(on_disks))..];
     if used.iter().any(|place| machine::remembers_deletions(place)) {

@@ -126,7 +126,7 @@ fn inodes(plan: &Plan, candidate: &Candidate, corpus: &Corpus) -> NeededInodes {
     let copies = 1 + plan.phases.iter().map(|phase| work::of(phase).copies(phase)).sum::<u64>();
     let stores = if plan.is_one_for_each_client(candidate) { plan.clients as u64 } else { 1 };
     let inodes = (candidate.adapter.caps)(&candidate.options).inodes;
-    let of = |inodes: Inodes| inodes.of(corpus.blobs()).saturating_mul(copies).saturating_mul(stores);
+    let of = |inodes: Inodes| inodes.needed_for(corpus.blobs()).saturating_mul(copies).saturating_mul(stores);
     NeededInodes { all: of(inodes), of_blobs: of(Inodes { beside: 0, ..inodes }) }
 }
 
@@ -301,7 +301,7 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
 pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
     let dir_bytes = place.parent().map_or(0, |dir| dir.as_os_str().len());
     for candidate in &plan.candidates {
-        let disk = candidate.options.on().and_then(|on| disks.get(on));
+        let disk = candidate.options.file_system_option().and_then(|on| disks.get(on));
         let place = disk.map_or(place, OwnDisk::path);
         check_path(plan, candidate, place, dir_bytes)?;
         check_file_system_of(candidate, place, &plan.dir)?;

@@ -101,7 +101,7 @@ impl Candidate {
 
     /// File system made for the run that the candidate lies on; `None` if it lies directly in the run directory.
     pub fn on(&self) -> Option<FileSystem> {
-        self.options.on().and_then(|on| FileSystem::parse(on).ok())
+        self.options.file_system_option().and_then(|on| FileSystem::parse(on).ok())
     }
 
     /// True if the blobs are pages that a browser loads.
@@ -217,7 +217,7 @@ pub fn candidates(
     candidates_on(stores, sets, &[], strict)
 }
 
-/// Like [`candidates`], but places each candidate on every file system of a list (see [`Options::on`]) if the program controls
+/// Like [`candidates`], but places each candidate on every file system of a list (see [`Options::file_system_option`]) if the program controls
 /// where its data lies.
 pub(super) fn candidates_on(
     stores: &[String],
@@ -452,7 +452,9 @@ fn why_not_on(adapter: &Adapter, options: &Options) -> Option<&'static str> {
 
 /// Rejects `on` for a candidate that cannot be placed on a file system made for the run.
 fn check_on(candidate: &Candidate) -> Result<()> {
-    match why_not_on(candidate.adapter, &candidate.options).filter(|_| candidate.options.on().is_some()) {
+    match why_not_on(candidate.adapter, &candidate.options)
+        .filter(|_| candidate.options.file_system_option().is_some())
+    {
         Some(why) => bail!("cannot set `{}.on`: {why}", candidate.adapter.name),
         None => Ok(()),
     }

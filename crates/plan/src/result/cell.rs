@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::{CacheProof, Reason, Round, Status};
 use crate::corpus::CorpusId;
-use crate::store::{Durability, Kind, Losses, Traits, on};
+use crate::store::{Durability, Kind, Losses, Traits, file_system_option};
 
 /// State of the caches during a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -250,7 +250,7 @@ impl Cell {
     /// Returns the file system created by blobwise that the candidate lies on; `None` if it lies in the directory of the
     /// run.
     pub fn on(&self) -> Option<&str> {
-        on(&self.options)
+        file_system_option(&self.options)
     }
 
     /// True if a log was replayed. Its steps are kinds of op.

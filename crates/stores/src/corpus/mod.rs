@@ -138,7 +138,7 @@ impl Corpus {
 
     /// Says which files are not in it or which requests of a log are not replayed; `None` if nothing is left out.
     pub fn omitted(&self) -> Option<String> {
-        self.log.as_ref().map_or_else(|| self.skipped.words(), |log| Some(log.summary()))
+        self.log.as_ref().map_or_else(|| self.skipped.description(), |log| Some(log.summary()))
     }
 
     /// Generates or reads the corpus.
@@ -160,7 +160,8 @@ impl Corpus {
                 let keys: Keys = paths.map(|path| xxh3_128_with_seed(path, request.seed)).collect();
                 let names = real.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
                 let sampled = real.found.0 > real.sizes.len() as u64;
-                let cut: Vec<String> = real.beyond.iter().map(|beyond| beyond.words(real.found)).collect();
+                let cut: Vec<String> =
+                    real.beyond.iter().map(|beyond| beyond.description(real.found)).collect();
                 Ok(Corpus {
                     name: real::visible(dir),
                     digest: Some(digest(&keys, &real.sizes, &real.contents)),

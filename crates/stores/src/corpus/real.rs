@@ -99,7 +99,7 @@ impl SkippedFiles {
     }
 
     /// Describes everything in one line; `None` if there is nothing to say.
-    pub fn words(&self) -> Option<String> {
+    pub fn description(&self) -> Option<String> {
         let parts: Vec<String> = [self.summary(), self.differences()].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -120,7 +120,7 @@ impl SkippedFiles {
 
 impl OversizedFiles {
     /// Sums up these files; `None` if there are none.
-    fn of(files: &[CorpusFile], bytes_needed: Option<u64>) -> Option<OversizedFiles> {
+    fn from_files(files: &[CorpusFile], bytes_needed: Option<u64>) -> Option<OversizedFiles> {
         let smallest = files.iter().map(|file| file.bytes).min()?;
         let bytes = files.iter().map(|file| file.bytes).sum();
         Some(OversizedFiles { files: files.len() as u64, bytes, smallest, bytes_needed })
@@ -128,7 +128,7 @@ impl OversizedFiles {
 
     /// Describes the files with their share of `all` files and bytes: `20 files of 700 MB or more (4.8 % of your files, ...) are not
     /// in it`, and the flag that includes them.
-    pub(super) fn words(&self, all: (u64, u64)) -> String {
+    pub(super) fn description(&self, all: (u64, u64)) -> String {
         let percent = |part: u64, whole: u64| match part as f64 / whole.max(1) as f64 {
             // Avoids rounding up to 100 %.
             share if share > 0.995 => "more than 99 %".to_owned(),
@@ -224,7 +224,7 @@ pub(super) fn read(
         paths: sample.into_iter().map(|file| file.path).collect(),
         contents,
         skipped,
-        beyond: beyond.into_iter().chain(OversizedFiles::of(&too_large, None)).collect(),
+        beyond: beyond.into_iter().chain(OversizedFiles::from_files(&too_large, None)).collect(),
         found: all,
         grown_to,
     })
@@ -400,7 +400,7 @@ fn sample(
     }
     let blobs = needed.max(found.len().div_ceil(larger.len()));
     let bytes_needed = bytes_of(blobs, found.len(), total).saturating_mul(2).min(total);
-    let beyond = OversizedFiles::of(larger, Some(bytes_needed));
+    let beyond = OversizedFiles::from_files(larger, Some(bytes_needed));
     (taken, beyond)
 }
 
@@ -584,7 +584,7 @@ mod tests {
             let found = files(&[(400, 50_000), (20, 700_000_000)]);
             let (taken, beyond) = sample(found, None, Some(512_000_000), seed);
             assert_eq!(taken.len(), 400);
-            let words = beyond.unwrap().words((420, 14_020_000_000));
+            let words = beyond.unwrap().description((420, 14_020_000_000));
             let said = "20 files of 700 MB or more (4.8 % of your files, more than 99 % of your bytes) are not in it; \
                         `--corpus-bytes 15GB` takes them";
             assert_eq!(words, said);
@@ -716,7 +716,7 @@ mod tests {
         assert_eq!((real.sizes.len(), real.found.0, real.beyond.len()), (99, 100, 1));
         let said = "1 file of 4.29 GB or more (1.0 % of your files, more than 99 % of your bytes) is not in it; a blob has at most \
                     4.29 GB";
-        assert_eq!(real.beyond[0].words(real.found), said);
+        assert_eq!(real.beyond[0].description(real.found), said);
         let summary = real.skipped.summary().unwrap();
         assert!(
             summary.starts_with("1 too large (such as ") && summary.ends_with("image (4.29 GB))"),

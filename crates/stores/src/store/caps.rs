@@ -75,7 +75,7 @@ impl Inodes {
     pub const FEW: Inodes = Inodes { each_blob: 0, spread: (0, 0), beside: 100 };
 
     /// Inodes needed for this many blobs.
-    pub fn of(self, blobs: u64) -> u64 {
+    pub fn needed_for(self, blobs: u64) -> u64 {
         let (levels, names) = self.spread;
         let directories = (1..=levels).map(|level| names.saturating_pow(level).min(blobs)).sum::<u64>();
         self.each_blob.saturating_mul(blobs) + directories + self.beside

@@ -110,7 +110,7 @@ named! {
 
 impl Integrity {
     /// A short description for tables.
-    pub fn words(self) -> String {
+    pub fn description(self) -> String {
         match self {
             Integrity::Checksums => "the store".to_owned(),
             Integrity::AsSet { fact, checked, .. } => {

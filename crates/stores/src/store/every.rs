@@ -28,7 +28,7 @@ const TRANSACTION: OptionSpec = OptionSpec::choice("transaction", &["op", "phase
     .about("phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart");
 
 /// The file system made for the candidate with these values; `None` if it lies in the run's directory.
-pub fn on(values: &BTreeMap<String, String>) -> Option<&str> {
+pub fn file_system_option(values: &BTreeMap<String, String>) -> Option<&str> {
     values.get(ON.name).map(String::as_str).filter(|on| *on != ON.default)
 }
 
@@ -51,8 +51,8 @@ impl Options {
     }
 
     /// The file system made for this candidate; `None` if it lies in the run's directory.
-    pub fn on(&self) -> Option<&str> {
-        on(self.values())
+    pub fn file_system_option(&self) -> Option<&str> {
+        file_system_option(self.values())
     }
 
     /// True if all reads of a worker are one transaction, unless the phase says otherwise.

@@ -11,19 +11,19 @@ use crate::units;
 
 /// An error with all its causes and, if one of them is an errno, its meaning and remedy. The errno is taken from the typed cause
 /// and never parsed from text, so an error that is text already is shown unchanged.
-pub fn told(error: &anyhow::Error) -> String {
-    told_with(error, meaning)
+pub fn describe_error(error: &anyhow::Error) -> String {
+    describe_error_with(error, meaning)
 }
 
-/// Like [`told`] for an error while writing below `dir`: for "no space left" it says what ran out there.
-pub fn told_below(error: &anyhow::Error, dir: &Path) -> String {
-    told_with(error, |errno| match errno {
+/// Like [`describe_error`] for an error while writing below `dir`: for "no space left" it says what ran out there.
+pub fn describe_error_below(error: &anyhow::Error, dir: &Path) -> String {
+    describe_error_with(error, |errno| match errno {
         Errno::NOSPC | Errno::DQUOT => what_ran_out(errno, dir).or_else(|| meaning(errno)),
         _ => meaning(errno),
     })
 }
 
-fn told_with(error: &anyhow::Error, meaning: impl Fn(Errno) -> Option<String>) -> String {
+fn describe_error_with(error: &anyhow::Error, meaning: impl Fn(Errno) -> Option<String>) -> String {
     let said = format!("{error:#}");
     match number(error).and_then(meaning) {
         // The context may contain the meaning already.
@@ -34,9 +34,9 @@ fn told_with(error: &anyhow::Error, meaning: impl Fn(Errno) -> Option<String>) -
 
 impl Error {
     /// The message, with the meaning of an errno among its causes.
-    pub fn told_below(&self, dir: &Path) -> String {
+    pub fn describe_below(&self, dir: &Path) -> String {
         match self {
-            Error::Failed(error) => told_below(error, dir),
+            Error::Failed(error) => describe_error_below(error, dir),
             other => other.to_string(),
         }
     }
@@ -213,28 +213,32 @@ mod tests {
             (1..134).map(Errno::from_raw_os_error).filter(|errno| meaning(*errno).is_some()).collect();
         assert_eq!(known.len(), 18);
         for errno in known {
-            let said = told(&io(errno));
+            let said = describe_error(&io(errno));
             let system = std::io::Error::from(errno).to_string();
             let meaning = said.strip_prefix(&format!("cannot write `x`: {system}; "));
             assert!(meaning.is_some_and(|words| words.len() > 40), "{said}");
-            assert_eq!(told(&anyhow::anyhow!("{said}")), said, "what is text already is left as it is");
+            assert_eq!(
+                describe_error(&anyhow::anyhow!("{said}")),
+                said,
+                "what is text already is left as it is"
+            );
         }
         // The same error as an [`Errno`].
         let read_only = anyhow::Error::new(Errno::ROFS).context("cannot write `x`");
-        assert_eq!(told(&read_only), told(&io(Errno::ROFS)));
-        assert_eq!(told(&io(Errno::NOENT)), format!("{:#}", io(Errno::NOENT)));
+        assert_eq!(describe_error(&read_only), describe_error(&io(Errno::ROFS)));
+        assert_eq!(describe_error(&io(Errno::NOENT)), format!("{:#}", io(Errno::NOENT)));
     }
 
     #[test]
     fn what_ran_out_is_told_with_figures_of_the_directory() {
         let dir = tempfile::tempdir_in(".").unwrap();
-        let said = told_below(&io(Errno::NOSPC), dir.path());
+        let said = describe_error_below(&io(Errno::NOSPC), dir.path());
         assert!(said.contains("free") && said.contains(&dir.path().display().to_string()), "{said}");
-        let quota = Error::Failed(io(Errno::DQUOT)).told_below(dir.path());
+        let quota = Error::Failed(io(Errno::DQUOT)).describe_below(dir.path());
         assert!(quota.contains("so it is a quota") && quota.contains("quota -s"), "{quota}");
         // Nothing is known about a directory that does not exist.
-        let gone = told_below(&io(Errno::NOSPC), Path::new("/nowhere"));
-        assert_eq!(gone, told(&io(Errno::NOSPC)));
+        let gone = describe_error_below(&io(Errno::NOSPC), Path::new("/nowhere"));
+        assert_eq!(gone, describe_error(&io(Errno::NOSPC)));
         let text = Err::<(), _>(std::io::Error::from(Errno::MFILE)).context("a").context("b");
         assert_eq!(number(&text.unwrap_err()), Some(Errno::MFILE));
     }

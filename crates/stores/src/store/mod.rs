@@ -29,10 +29,10 @@ pub use self::caps::{
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};
 pub use self::error::{Error, Result};
 pub(crate) use self::error::{bail, ensure};
-pub use self::every::{COMMON, on};
+pub use self::every::{COMMON, file_system_option};
 pub use self::intent::{Demand, Intent, LimitUnit, ServerLimit};
 pub use self::key::{Key, Keys, Span};
-pub use self::meaning::{told, told_below};
+pub use self::meaning::{describe_error, describe_error_below};
 pub use self::memory::{CacheRecommendation, OwnCache};
 pub use self::options::{OptionSpec, Options, Values};
 pub use self::pauses::{Backoff, while_busy};

@@ -17,7 +17,7 @@ pub struct Grant {
 
 impl Grant {
     /// SQL that grants privileges on an object.
-    pub fn on(object: &str, rights: Vec<String>, user: &str) -> Grant {
+    pub fn on_object(object: &str, rights: Vec<String>, user: &str) -> Grant {
         Grant { before: "GRANT ".to_owned(), rights, between: ", ", after: format!(" ON {object} TO {user}") }
     }
 }

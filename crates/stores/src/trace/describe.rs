@@ -137,12 +137,12 @@ impl Totals {
         self.span = Some((first.min(at), last.max(at)));
     }
 
-    fn of(&self, op: Op) -> u64 {
+    fn op_count(&self, op: Op) -> u64 {
         self.ops[op as usize]
     }
 
     fn description(self, reader: &Reader) -> Description {
-        let reads = self.of(Op::Get) + self.of(Op::Range);
+        let reads = self.op_count(Op::Get) + self.op_count(Op::Range);
         let objects = &self.objects;
         let by_object = objects.reads();
         let once = by_object.iter().filter(|(a, b)| a + b == 1).count() as f64;
@@ -157,7 +157,11 @@ impl Totals {
             format: reader.format().name(),
             counts: reader.counts.clone(),
             requests: self.requests,
-            ops: Op::ALL.iter().map(|op| (op.name(), self.of(*op))).filter(|(_, ops)| *ops > 0).collect(),
+            ops: Op::ALL
+                .iter()
+                .map(|op| (op.name(), self.op_count(*op)))
+                .filter(|(_, ops)| *ops > 0)
+                .collect(),
             objects: objects.objects(),
             sampled_share: objects.share(),
             sent_bytes: self.sent_bytes,
@@ -195,7 +199,7 @@ impl Totals {
     /// The command of the plan whose sizes, kinds of op and order of reads are nearest. Memory is a guess: no log says how much of its
     /// objects the server could cache.
     fn plan(&self, sizes: &[u64], popularity: Option<Popularity>) -> String {
-        let all: u64 = KINDS.iter().map(|(op, ..)| self.of(*op)).sum();
+        let all: u64 = KINDS.iter().map(|(op, ..)| self.op_count(*op)).sum();
         let mut command = "blobwise run".to_owned();
         if let Some(corpus) = corpus(sizes) {
             command += &format!(" --corpus {corpus}");
@@ -203,7 +207,7 @@ impl Totals {
         command += " --phases fill";
         let mut mix = Vec::new();
         for (op, kind, phases) in KINDS {
-            let share = self.of(op) as f64 / all.max(1) as f64;
+            let share = self.op_count(op) as f64 / all.max(1) as f64;
             if share >= SHARE_MIN {
                 command += phases;
                 mix.push(format!("{kind}{share:.3}"));

@@ -52,7 +52,7 @@ impl Format {
     }
 
     /// Returns the format in which most lines of a beginning can be read, if at least half can.
-    pub fn of(head: &[u8]) -> Option<Format> {
+    pub fn detect(head: &[u8]) -> Option<Format> {
         /// Lines that are looked at.
         const LINES: usize = 50;
         // Every record has a zero: no object is that large. A text may have some further behind, after a crash.

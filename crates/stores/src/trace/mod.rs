@@ -17,7 +17,7 @@ mod tests;
 pub use describe::{Description, Miss, Rate, describe};
 pub use format::{Format, Parser};
 pub use reader::{BadLine, Counts, Reader, Reading};
-pub use replay::{LogFile, Replay, Selection, Step};
+pub use replay::{LogFile, Replay, ReplayStep, Selection};
 pub use zipf::Popularity;
 
 /// Requests from one report of progress to the next, while a log is read.

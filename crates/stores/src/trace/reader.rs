@@ -63,7 +63,7 @@ pub struct Reading {
 
 impl Reading {
     /// Formats it for people: `20M requests so far, about 35 s left`.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let left = self.seconds_left.map(|left| format!(", about {} left", units::seconds(left)));
         format!("{} requests so far{}", units::count(self.requests as f64), left.unwrap_or_default())
     }
@@ -136,7 +136,7 @@ impl Reader {
             );
         }
         let salt = rand::rngs::SysRng.try_next_u64().context("the system has no random numbers")?;
-        let parser = match (columns, format.or_else(|| Format::of(&head))) {
+        let parser = match (columns, format.or_else(|| Format::detect(&head))) {
             (Some(columns), _) => Parser::with_columns(columns, salt).context("--columns")?,
             (None, Some(format)) => Parser::new(format, salt),
             (None, None) => bail!(

@@ -71,17 +71,17 @@ const SECOND_US: u64 = 1_000_000;
 
 /// A request of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ReplayStep {
     /// Microseconds, kind, and number of the write, from the highest bit down.
     packed: u64,
     object: u32,
     bytes: u32,
 }
 
-impl Step {
-    fn new(at_us: u64, kind: usize, object: u32, bytes: u64) -> Step {
+impl ReplayStep {
+    fn new(at_us: u64, kind: usize, object: u32, bytes: u64) -> ReplayStep {
         let packed = ((at_us << KIND_BITS) | kind as u64) << WRITE_BITS;
-        Step { packed, object, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+        ReplayStep { packed, object, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
     }
 
     /// Time since the first request, in microseconds.
@@ -133,7 +133,7 @@ pub struct Selection {
 /// The requests of a log that are replayed, in the order of their start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    steps: Vec<Step>,
+    steps: Vec<ReplayStep>,
     sizes: Vec<u64>,
     /// True for each object that the log puts before it reads it.
     made: Vec<bool>,
@@ -199,7 +199,7 @@ impl Replay {
     }
 
     /// The requests.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[ReplayStep] {
         &self.steps
     }
 
@@ -215,7 +215,7 @@ impl Replay {
 
     /// Seconds from the first request to the last; above 0.
     pub fn seconds(&self) -> f64 {
-        let last = self.steps.last().map_or(0, Step::at_us);
+        let last = self.steps.last().map_or(0, ReplayStep::at_us);
         last.max(1) as f64 / SECOND_US as f64
     }
 
@@ -285,7 +285,7 @@ impl Replay {
     }
 
     fn begin_at_0(&mut self) {
-        let first = self.steps.first().map_or(0, Step::at_us);
+        let first = self.steps.first().map_or(0, ReplayStep::at_us);
         self.steps.iter_mut().for_each(|step| step.set_time(step.at_us() - first));
     }
 }
@@ -311,7 +311,7 @@ struct Requests {
     requests_max: usize,
     ids: HashMap<u64, u32>,
     objects: Vec<Object>,
-    steps: Vec<Step>,
+    steps: Vec<ReplayStep>,
     /// Requests that could be replayed, of all objects.
     fit: u64,
     /// Requests that cannot be, by op.
@@ -369,7 +369,7 @@ impl Requests {
         if request.op == Op::Range {
             object.part = object.part.max(request.sent);
         }
-        self.steps.push(Step::new((since + SPAN_US) as u64, kind, id, request.sent));
+        self.steps.push(ReplayStep::new((since + SPAN_US) as u64, kind, id, request.sent));
         while self.steps.len() + REQUESTS_PER_OBJECT * self.objects.len() > self.requests_max {
             self.halve()?;
         }
@@ -433,8 +433,8 @@ impl Requests {
             step.object != u32::MAX
         });
         // Log lines are mostly in order, and sorting takes half as much memory again.
-        if !self.steps.is_sorted_by_key(Step::at_us) {
-            self.steps.sort_by_key(Step::at_us);
+        if !self.steps.is_sorted_by_key(ReplayStep::at_us) {
+            self.steps.sort_by_key(ReplayStep::at_us);
         }
         if self.is_in_seconds {
             spread(&mut self.steps);
@@ -495,7 +495,7 @@ impl Requests {
 }
 
 /// Spreads the requests of each second evenly over it: the log has whole seconds, and no server is asked in bursts of a second.
-fn spread(steps: &mut [Step]) {
+fn spread(steps: &mut [ReplayStep]) {
     for second in steps.chunk_by_mut(|one, next| one.at_us() == next.at_us()) {
         let count = second.len() as u64;
         for (place, step) in (0..).zip(second) {
@@ -506,7 +506,7 @@ fn spread(steps: &mut [Step]) {
 
 /// Follows each object through the log: gives every step its bytes, numbers the puts, and drops what finds no object. Returns which
 /// objects are made by the log, and how many steps were dropped.
-fn follow(steps: &mut Vec<Step>, sizes: &[u64]) -> (Vec<bool>, u64) {
+fn follow(steps: &mut Vec<ReplayStep>, sizes: &[u64]) -> (Vec<bool>, u64) {
     // Whether it is there, once it was named, and how often it was put.
     let mut objects: Vec<(Option<bool>, u16)> = vec![(None, 0); sizes.len()];
     let mut made = vec![false; sizes.len()];

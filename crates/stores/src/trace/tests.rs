@@ -460,7 +460,8 @@ fn the_time_that_is_left_is_told_by_the_bytes_of_a_file() {
     Replay::bounded(log, &ALL, bounds, &mut |reading| told.push(reading)).unwrap();
     assert_eq!(told.iter().map(|reading| reading.requests).collect::<Vec<_>>(), [40_000, 80_000]);
     assert!(told.iter().all(|reading| reading.seconds_left.is_some_and(|left| left > 0.0)), "{told:?}");
-    let words = [None, Some(95.0)].map(|seconds_left| Reading { requests: 20_000_000, seconds_left }.words());
+    let words =
+        [None, Some(95.0)].map(|seconds_left| Reading { requests: 20_000_000, seconds_left }.description());
     assert_eq!(words, ["20M requests so far", "20M requests so far, about 1 min 35 s left"]);
 }
 
@@ -478,13 +479,13 @@ fn bounded(log: impl Into<Vec<u8>>, selection: &Selection, bounds: Bounds) -> Re
 
 /// Steps as microseconds, op, and size of the object, by which tests know it.
 fn steps(replay: &Replay) -> Vec<(u64, Op, u64)> {
-    let of = |step: &Step| (step.at_us(), step.op(), replay.sizes()[step.object() as usize]);
+    let of = |step: &ReplayStep| (step.at_us(), step.op(), replay.sizes()[step.object() as usize]);
     replay.steps().iter().map(of).collect()
 }
 
 #[test]
 fn a_replay_has_the_requests_of_the_log_in_the_order_of_their_times() {
-    assert_eq!(size_of::<Step>(), 16);
+    assert_eq!(size_of::<ReplayStep>(), 16);
     let log = "time,op,key,bytes\n10,get,a,100\n10,get,b,200\n11,put,c,300\n11,get,c,300\n12,delete,a,0\n\
                12,get,a,100\n13,head,b,0\n13,list,x,0\n9,get,b,50\n";
     let found = replay(log, &ALL).unwrap();
@@ -531,7 +532,7 @@ fn sizes_are_the_largest_that_was_sent_whole_or_those_of_others() {
     sizes.sort_unstable();
     assert_eq!(sizes, [900, 900, 2000]);
     let parts: Vec<u32> =
-        found.steps().iter().filter(|step| step.op() == Op::Range).map(Step::bytes).collect();
+        found.steps().iter().filter(|step| step.op() == Op::Range).map(ReplayStep::bytes).collect();
     assert_eq!(parts, [100, 2000]);
     assert!(found.summary().ends_with("; objects of unknown size, which is taken from the others: 2"));
 }
@@ -586,7 +587,7 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
         let fitted = fit(&objects.reads(), share).unwrap();
         assert!((fitted.exponent - 0.99).abs() < 1.5 * fitted.error, "{fitted:?}");
         assert!(fitted.error < 0.15, "{fitted:?}");
-        assert!(sample.steps().is_sorted_by_key(Step::at_us) && sample.steps()[0].at_us() == 0);
+        assert!(sample.steps().is_sorted_by_key(ReplayStep::at_us) && sample.steps()[0].at_us() == 0);
     }
     // The same each time, and another with another salt.
     assert_eq!(replay(log.clone(), &quarter).unwrap(), samples[0]);

@@ -158,7 +158,7 @@ fn disk(dir: &Path) -> Row {
     put("dir", json!(dir.display().to_string()));
     put("filesystem", json!(machine.filesystem));
     if let Some(below) = &machine.below {
-        put("below", json!(below.words()));
+        put("below", json!(below.description()));
         put("in_memory", json!(below.medium == Medium::Memory));
         put("not_known", json!(below.medium == Medium::NotKnown));
         put("without_flushes", json!(below.without_flushes.join(", ")));

@@ -9,7 +9,7 @@ use crate::host::machine;
 use crate::plan::Phase;
 use crate::redact;
 use crate::result::Counters;
-use crate::store::{Error, told_below};
+use crate::store::{Error, describe_error_below};
 use crate::units;
 
 /// Progress of a growing store.
@@ -90,8 +90,9 @@ fn broken(before: u64, error: &anyhow::Error, dir: &Path) -> Option<String> {
     let error_of_store = error.downcast_ref::<Error>();
     let is_gone = matches!(error_of_store, Some(Error::Busy | Error::TimedOut | Error::Unavailable(_)));
     let reached = units::counted(before, "blob");
-    (before > 0 && !is_gone)
-        .then(|| format!("its growth ended at {reached}: {}", redact::of_error(&told_below(error, dir))))
+    (before > 0 && !is_gone).then(|| {
+        format!("its growth ended at {reached}: {}", redact::of_error(&describe_error_below(error, dir)))
+    })
 }
 
 /// Estimates the duration of a step from that of the one before it: filling, warming up and comparing take time in proportion to

@@ -73,7 +73,7 @@ pub type Disks = BTreeMap<String, OwnDisk>;
 impl RunContext<'_> {
     /// The file system made for the run that a candidate lies on, if any.
     pub(super) fn disk_of(&self, candidate: &Candidate) -> Option<&OwnDisk> {
-        self.disks.get(candidate.options.on()?)
+        self.disks.get(candidate.options.file_system_option()?)
     }
 
     /// The directory that contains the candidate's directory.

@@ -18,7 +18,7 @@ use crate::corpus::Corpus;
 use crate::host::ranks::{MessagePassing, SPIN, wait};
 use crate::plan::Design;
 use crate::result::CandidateResult;
-use crate::store::{Adapter, Capabilities, Common, Mode, Options, Setup, Store, told};
+use crate::store::{Adapter, Capabilities, Common, Mode, Options, Setup, Store, describe_error};
 use crate::stores;
 
 /// Time limit for the next order: rank 0 may fill and compare for hours between two orders.
@@ -66,13 +66,13 @@ impl<C: Clock> ServingClient<'_, C> {
                                 sees_directory: dir.join(sign).exists(),
                             })?;
                         }
-                        Err(error) => self.say(&ClientReply::Cannot(told(&error)))?,
+                        Err(error) => self.say(&ClientReply::Cannot(describe_error(&error)))?,
                     }
                 }
                 (ClientRequest::Work(task), ops) => {
                     let answer = match self.work(&corpora, &task, ops, &mut own) {
                         Ok(report) => ClientReply::Done(Box::new(report)),
-                        Err(error) => ClientReply::Cannot(told(&error)),
+                        Err(error) => ClientReply::Cannot(describe_error(&error)),
                     };
                     self.say(&answer)?;
                     if let (Some(own), true) = (&own, task.own.as_ref().is_some_and(|own| own.settles)) {
@@ -83,7 +83,7 @@ impl<C: Clock> ServingClient<'_, C> {
                 (ClientRequest::Leave { compares }, _) => {
                     let left = own.take().map_or(Ok(0), |own| own.leave(compares));
                     self.say(&left.map_or_else(
-                        |error| ClientReply::Cannot(told(&error)),
+                        |error| ClientReply::Cannot(describe_error(&error)),
                         |verified| ClientReply::Left { verified },
                     ))?;
                 }
@@ -111,7 +111,7 @@ impl<C: Clock> ServingClient<'_, C> {
         if let Err(error) = &outcome
             && !start_barrier.is_asked.load(Ordering::SeqCst)
         {
-            self.say(&ClientReply::Cannot(told(error)))?;
+            self.say(&ClientReply::Cannot(describe_error(error)))?;
             start_barrier.answer()?;
         }
         outcome

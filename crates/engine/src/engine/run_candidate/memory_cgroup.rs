@@ -160,7 +160,7 @@ fn attempt(
         said(&match outcome {
             Ok(Some(visit)) => VisitMessage::Done(Box::new(visit)),
             Ok(None) => VisitMessage::Stopped,
-            Err(error) => VisitMessage::Failed(crate::store::told(&error)),
+            Err(error) => VisitMessage::Failed(crate::store::describe_error(&error)),
         });
     };
     let child = Forked::begin(|| make(writer))?;

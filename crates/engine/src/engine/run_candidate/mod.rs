@@ -26,7 +26,7 @@ use crate::host::server::Server;
 use crate::plan::{Candidate, Class, Phase};
 use crate::redact;
 use crate::result::{Fixed, Footprint};
-use crate::store::{Facts, Mode, told, told_below};
+use crate::store::{Facts, Mode, describe_error, describe_error_below};
 
 /// Longest wait for a quiet device after a candidate; other programs may write to it all the time.
 const QUIET_PATIENCE: Duration = Duration::from_secs(2);
@@ -167,7 +167,7 @@ fn run_in_this_process(
     match outcome {
         _ if run.stopped() => return stays.map_or(Ok(None), |stays| Err(anyhow!(stays))),
         Ok(()) => {}
-        Err(error) => visit.error = Some(redact::of_error(&told(&error))),
+        Err(error) => visit.error = Some(redact::of_error(&describe_error(&error))),
     }
     Ok(Some(visit))
 }
@@ -186,11 +186,11 @@ fn wait_for_ports_told(waited: Duration) -> Option<(String, String)> {
 /// Explains an error: adds the meaning of the system's error code, and whether the directory can be written at all, because a
 /// server may only have failed to write its own log to a full disk.
 fn with_place(error: &anyhow::Error, place: &Path) -> anyhow::Error {
-    let said = told_below(error, place);
+    let said = describe_error_below(error, place);
     match why_unwritable(place) {
         Some(why) => {
             let cannot = format!("{said}; `{}` cannot be written", place.display());
-            anyhow!(told_below(&anyhow::Error::from(why).context(cannot), place))
+            anyhow!(describe_error_below(&anyhow::Error::from(why).context(cannot), place))
         }
         None => anyhow!(said),
     }
@@ -403,7 +403,7 @@ impl CandidateRun<'_> {
     fn with_logs(&self, error: anyhow::Error) -> anyhow::Error {
         let Ok((store, _)) = self.store() else { return error };
         store.servers().iter().fold(error, |error, server| {
-            let error = told_below(&error, self.place());
+            let error = describe_error_below(&error, self.place());
             let between = if error.contains('\n') { "\n" } else { "; " };
             anyhow!("{error}{between}`{}` goes on{}", server.name(), server.log_end())
         })

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::ops::PlannedOp;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::OpKind;
-use crate::trace::{Op, Replay, Step};
+use crate::trace::{Op, Replay, ReplayStep};
 
 /// The first requests of a log, for all workers of a phase; or all of them, again and again.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl LogOps {
     }
 
     #[inline]
-    fn step(&self, place: usize) -> &Step {
+    fn step(&self, place: usize) -> &ReplayStep {
         let steps = self.log.steps();
         if place < steps.len() { &steps[place] } else { &steps[place % steps.len()] }
     }

@@ -479,7 +479,7 @@ impl<'a, 's, C: Clock> Writer<'a, 's, C> {
         tally.sync_ns += now - before;
         if let Err(error) = outcome {
             tally.counters.unsynced_ops += self.unsynced_ops;
-            tally.fail(|| format!("sync failed: {}", error.told_below(self.shared.dir)));
+            tally.fail(|| format!("sync failed: {}", error.describe_below(self.shared.dir)));
         }
         (self.unsynced_ops, self.unsynced_bytes) = (0, 0);
         now
@@ -661,7 +661,7 @@ fn get_many<C: Clock>(
 
 fn describe<C: Clock>(error: &Error, op: &PlannedOp, shared: &WorkerContext<'_, C>) -> String {
     let kind = format!("{:?}", op.kind).to_lowercase();
-    format!("{kind} of {}: {}", shared.keys.at(op.blob as usize).as_str(), error.told_below(shared.dir))
+    format!("{kind} of {}: {}", shared.keys.at(op.blob as usize).as_str(), error.describe_below(shared.dir))
 }
 
 /// Returns the size bands that ops of these lists fall into, with `batch` blobs per op. An op on several blobs counts by their

@@ -148,7 +148,7 @@ fn below(below: &StorageLayers) -> String {
         Medium::Memory => "memory",
         Medium::NotKnown => "not known",
     };
-    format!("{}: {medium}", below.words())
+    format!("{}: {medium}", below.description())
 }
 
 fn harness(result: &RunResult) -> Markup {

@@ -48,7 +48,7 @@ impl GroupCreator {
     }
 
     /// Parses the name of a group; `None` if it is not of our form.
-    fn of(name: &str) -> Option<GroupCreator> {
+    fn parse(name: &str) -> Option<GroupCreator> {
         let parts: Vec<&str> = name.strip_prefix(GROUP_PREFIX)?.split('-').collect();
         let [namespace, pid, started, number] = parts[..] else { return None };
         let maker = GroupCreator {
@@ -73,7 +73,7 @@ impl GroupCreator {
 fn remove_stale(root: &Path, own: GroupCreator) {
     let user = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(root).into_iter().flatten().filter_map(|entry| entry.ok()) {
-        let maker = entry.file_name().to_str().and_then(GroupCreator::of);
+        let maker = entry.file_name().to_str().and_then(GroupCreator::parse);
         let is_ours = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
         if is_ours && maker.is_some_and(|maker| maker.is_gone(own)) {
             remove_stale(&entry.path(), own);
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_name_says_who_made_a_group() {
         let own = GroupCreator::own().unwrap();
-        assert_eq!(GroupCreator::of(&own.name(7)), Some(own));
+        assert_eq!(GroupCreator::parse(&own.name(7)), Some(own));
         for other in [
             "blobwise-1-2-3",
             "blobwise-1-2-3-04",
@@ -170,7 +170,7 @@ mod tests {
             "other-1-2-3-4",
             "blobwise-17-3",
         ] {
-            assert_eq!(GroupCreator::of(other), None, "{other}");
+            assert_eq!(GroupCreator::parse(other), None, "{other}");
         }
     }
 

@@ -71,7 +71,7 @@ impl Switch {
     }
 
     /// Starts the faults and resets the counts.
-    pub fn on(&self) {
+    pub fn enable(&self) {
         for word in self.words.get() {
             word.store(0, Ordering::SeqCst);
         }
@@ -79,7 +79,7 @@ impl Switch {
     }
 
     /// Ends the faults and the counting.
-    pub fn off(&self) {
+    pub fn disable(&self) {
         self.words.get()[ON].store(0, Ordering::SeqCst);
     }
 
@@ -132,7 +132,7 @@ mod tests {
             let faults = Faults { fails: Some(fails), ..Faults::default() };
             let switch = Switch::new().unwrap();
             assert_eq!(switch.error(&faults, RequestKind::Write, 0), None);
-            switch.on();
+            switch.enable();
             let asked = [
                 RequestKind::Write,
                 RequestKind::Flush,
@@ -141,7 +141,7 @@ mod tests {
                 RequestKind::Write,
             ];
             let failed = asked.map(|asked| switch.error(&faults, asked, 7).is_some());
-            switch.off();
+            switch.disable();
             assert_eq!(switch.error(&faults, RequestKind::Write, 9), None);
             assert_eq!((switch.asked(RequestKind::Write), switch.asked(RequestKind::Flush)), (3, 2));
             assert_eq!((switch.failed(), switch.failed_at()), (if for_ever { 2 } else { 1 }, Some(7)));

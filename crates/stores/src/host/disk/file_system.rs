@@ -223,7 +223,7 @@ impl FileSystem {
 
     /// Arguments for `mkfs` on disks of this size, so that there are at least `inodes` inodes. ext2 to ext4 have a fixed number,
     /// which mke2fs derives from the size.
-    pub(super) fn words(&self, device_bytes: u64, inodes: u64) -> Vec<String> {
+    pub(super) fn mkfs_arguments(&self, device_bytes: u64, inodes: u64) -> Vec<String> {
         /// `inode_ratio` in `mke2fs.conf`.
         const BYTES_PER_INODE: u64 = 16_384;
         let words = self.maker.words.iter().map(|word| (*word).to_owned());

@@ -50,13 +50,13 @@ impl Log {
         Ok(Log { words: SharedWords::new(words)? })
     }
 
-    fn words(&self) -> &[AtomicU64] {
+    fn atomics(&self) -> &[AtomicU64] {
         self.words.get()
     }
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.words()[0].load(Ordering::Acquire) as usize
+        self.atomics()[0].load(Ordering::Acquire) as usize
     }
 
     /// True if there are no entries.
@@ -66,7 +66,7 @@ impl Log {
 
     /// Appends a write; fails if the log is full.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let words = self.words();
+        let words = self.atomics();
         let used = words[1].load(Ordering::Relaxed) as usize;
         let at = HEAD + ENTRIES_MAX * ENTRY + used;
         let needed = bytes.len().div_ceil(8);
@@ -83,7 +83,7 @@ impl Log {
     }
 
     fn push(&self, kind_len: u64, offset: u64, at: u64) -> Result<()> {
-        let words = self.words();
+        let words = self.atomics();
         let index = self.len();
         ensure!(index < ENTRIES_MAX, "the log of the disk is full");
         for (place, value) in [kind_len, offset, at].into_iter().enumerate() {
@@ -96,7 +96,7 @@ impl Log {
 
     /// Returns an entry; `index` must be below [`Log::len`].
     pub fn entry(&self, index: usize) -> LogEntry {
-        let word = |place: usize| self.words()[HEAD + index * ENTRY + place].load(Ordering::Relaxed);
+        let word = |place: usize| self.atomics()[HEAD + index * ENTRY + place].load(Ordering::Relaxed);
         let (kind_len, offset, at) = (word(0), word(1), word(2) as usize);
         match kind_len == FLUSH {
             true => LogEntry { kind: LogEntryKind::Flush, offset: 0, len: 0, at: 0 },

@@ -45,7 +45,7 @@ impl OwnDisk {
             loops.push(LoopDevice::attach_file(&image, true).with_context(of)?);
         }
         lift_limits(&numbers(&loops)?);
-        let words = system.words(device_bytes, inodes);
+        let words = system.mkfs_arguments(device_bytes, inodes);
         let said = format(system, &words, &loops)?;
         let layout = loops.first().and_then(|first| layout(system.maker.kind, first.path(), &said));
         std::fs::create_dir(mount).with_context(|| format!("cannot make `{}`", mount.display()))?;
@@ -65,7 +65,7 @@ impl OwnDisk {
             return Ok(());
         }
         let empty = rustix::fs::statvfs(&self.path)?;
-        fill(&self.path, share).with_context(|| format!("`{}` cannot be filled", self.words()))?;
+        fill(&self.path, share).with_context(|| format!("`{}` cannot be filled", self.description()))?;
         let space = rustix::fs::statvfs(&self.path)?;
         self.note("on_filled", format!("{:.3}", filled(&empty, &space)));
         self.note("on_room_bytes", (space.f_bavail * space.f_frsize).to_string());
@@ -99,7 +99,7 @@ impl OwnDisk {
     }
 
     /// Describes the file system, the number and size of its devices, how full it is, and its limits.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let fact = |name: &str| self.facts.get(name).map_or("", String::as_str);
         let filled = match fact("on_filled").parse::<f64>() {
             Ok(share) if share > 0.0 => format!("{:.0} % full", 100.0 * share),

@@ -71,7 +71,7 @@ impl StorageLayers {
     }
 
     /// Formats the layers: `ext4 on loop0 on tmpfs`.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         self.layers.join(" on ")
     }
 

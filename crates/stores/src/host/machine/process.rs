@@ -40,7 +40,7 @@ impl ProcessStat {
         ['Z', 'X'].contains(&self.state)
     }
 
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
         let state = match self.state {
             'R' => "runs",
@@ -70,5 +70,5 @@ pub fn doing(pid: i32) -> String {
         family.extend(all.iter().filter(|stat| stat.parent == parent));
         asked += 1;
     }
-    family.into_iter().map(ProcessStat::words).collect::<Vec<_>>().join(", ")
+    family.into_iter().map(ProcessStat::description).collect::<Vec<_>>().join(", ")
 }

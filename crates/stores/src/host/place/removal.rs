@@ -57,7 +57,7 @@ fn mount(of: BorrowedFd<'_>) -> Result<(Option<u64>, (u32, u32)), Errno> {
 
 fn remove_directory(within: BorrowedFd<'_>, name: &CStr, shown: &Path) -> Result<()> {
     let opened = open_below(within, name, OFlags::RDONLY | OFlags::DIRECTORY);
-    let dir = opened.map_err(|errno| told(errno, shown))?;
+    let dir = opened.map_err(|errno| removal_error(errno, shown))?;
     let mut pauses = RemovalPauses::new();
     loop {
         empty(dir.as_fd(), shown, None)?;
@@ -88,7 +88,7 @@ pub(super) fn remove_marked(
     let mut pauses = RemovalPauses::new();
     while let Some(left) = empty(dir, shown, Some(mark.name))? {
         if !pauses.next() {
-            return Err(told(Errno::NOTEMPTY, &shown.join(OsStr::from_bytes(left.to_bytes()))));
+            return Err(removal_error(Errno::NOTEMPTY, &shown.join(OsStr::from_bytes(left.to_bytes()))));
         }
     }
     // Closed before it is removed: some file systems keep an open file under another name, and the directory with it.
@@ -123,7 +123,7 @@ fn remove_emptied((within, name): (BorrowedFd<'_>, &CStr), dir: BorrowedFd<'_>, 
     }
     match rustix::fs::unlinkat(within, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(told(errno, shown)),
+        Err(errno) => Err(removal_error(errno, shown)),
     }
 }
 
@@ -164,8 +164,8 @@ impl RemovalPauses {
 /// been created meanwhile.
 fn empty(dir: BorrowedFd<'_>, shown: &Path, kept: Option<&CStr>) -> Result<Option<CString>> {
     let mut met = None;
-    for entry in Dir::read_from(dir).map_err(|errno| told(errno, shown))? {
-        let entry = entry.map_err(|errno| told(errno, shown))?;
+    for entry in Dir::read_from(dir).map_err(|errno| removal_error(errno, shown))? {
+        let entry = entry.map_err(|errno| removal_error(errno, shown))?;
         let name = entry.file_name();
         if name != c"." && name != c".." && Some(name) != kept {
             let shown = shown.join(OsStr::from_bytes(name.to_bytes()));
@@ -181,13 +181,13 @@ fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) 
         FileType::Unknown => match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),
             Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(told(errno, shown)),
+            Err(errno) => return Err(removal_error(errno, shown)),
         },
         known => known,
     };
     let outcome = match kind {
         FileType::Directory => remove_directory(dir, name, shown),
-        _ => rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| told(errno, shown)),
+        _ => rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| removal_error(errno, shown)),
     };
     match outcome {
         // Removed by its creator meanwhile.
@@ -201,7 +201,7 @@ fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) 
 }
 
 /// Explains why something was not removed.
-fn told(errno: Errno, shown: &Path) -> anyhow::Error {
+fn removal_error(errno: Errno, shown: &Path) -> anyhow::Error {
     let shown = shown.display();
     match errno {
         Errno::XDEV | Errno::BUSY => anyhow!(errno)

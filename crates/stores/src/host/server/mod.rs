@@ -37,7 +37,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use files::{AllowedPaths, cannot_confine};
-pub use processes::{Process, held_below, servers_below};
+pub use processes::{ProcessHandle, held_below, servers_below};
 use processes::{
     forgets_children, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, tree,
 };
@@ -144,13 +144,13 @@ pub struct Server {
     log_ready: Option<u64>,
     supervisor: Child,
     /// The supervisor, by pidfd.
-    held: Process,
+    held: ProcessHandle,
     /// Held open for as long as the server may run; closing it ends the tree.
     pipe: Option<ChildStdin>,
     /// The server's main process.
-    process: Process,
+    process: ProcessHandle,
     /// First process of the PID namespace; when it ends, all others do. `None` without a namespace.
-    first: Option<Process>,
+    first: Option<ProcessHandle>,
     group: Option<CpuGroup>,
 }
 
@@ -181,8 +181,8 @@ impl Server {
         #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
         let mut supervisor = supervisor.spawn()?;
         let group = CpuGroup::make(supervisor.id());
-        let mut meeting = || -> Result<(Process, SupervisedProcesses)> {
-            Ok((Process::of(Pid::from_child(&supervisor))?, meet(&mut supervisor, &order)?))
+        let mut meeting = || -> Result<(ProcessHandle, SupervisedProcesses)> {
+            Ok((ProcessHandle::open(Pid::from_child(&supervisor))?, meet(&mut supervisor, &order)?))
         };
         match meeting() {
             Ok((held, SupervisedProcesses { pipe, process, first })) => {
@@ -361,7 +361,7 @@ impl Server {
     }
 
     /// The supervisor outside, and the one inside if there is a namespace.
-    fn supervisors(&self) -> impl Iterator<Item = &Process> {
+    fn supervisors(&self) -> impl Iterator<Item = &ProcessHandle> {
         std::iter::once(&self.held).chain(&self.first)
     }
 
@@ -424,9 +424,9 @@ struct SupervisedProcesses {
     /// Pipe that the supervisor reads.
     pipe: ChildStdin,
     /// The server's main process.
-    process: Process,
+    process: ProcessHandle,
     /// First process of the PID namespace; `None` without one.
-    first: Option<Process>,
+    first: Option<ProcessHandle>,
 }
 
 /// Sends a supervisor its order, reads which processes it started, and opens their pidfds.
@@ -440,9 +440,9 @@ fn meet(supervisor: &mut Child, order: &[u8]) -> Result<SupervisedProcesses> {
     }
     let mut answer = String::new();
     BufReader::new(answers).read_line(&mut answer)?;
-    let process = |number: &str| -> Result<Process> {
+    let process = |number: &str| -> Result<ProcessHandle> {
         let pid = number.parse().ok().and_then(Pid::from_raw).context("it is no number")?;
-        Ok(Process::of(pid)?)
+        Ok(ProcessHandle::open(pid)?)
     };
     let (process, first) = match answer.split_whitespace().collect::<Vec<_>>()[..] {
         ["started", number] => (process(number)?, None),

@@ -11,15 +11,15 @@ use crate::host::machine::ProcessStat;
 
 /// A process held by a pidfd: its number may be reused after its end, the descriptor never refers to another process.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessHandle {
     pid: Pid,
     descriptor: OwnedFd,
 }
 
-impl Process {
+impl ProcessHandle {
     /// Opens the process that has this number now.
-    pub fn of(pid: Pid) -> rustix::io::Result<Process> {
-        Ok(Process { pid, descriptor: rustix::process::pidfd_open(pid, PidfdFlags::empty())? })
+    pub fn open(pid: Pid) -> rustix::io::Result<ProcessHandle> {
+        Ok(ProcessHandle { pid, descriptor: rustix::process::pidfd_open(pid, PidfdFlags::empty())? })
     }
 
     /// Process id in our own namespace.
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-impl AsFd for Process {
+impl AsFd for ProcessHandle {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -97,15 +97,15 @@ pub fn tree(root: i32) -> Vec<i32> {
 
 /// Returns the processes of private servers below one of our processes, without their supervisors. Pids grow with the time of
 /// start, so callers can order the processes of one server.
-pub fn servers_below(root: i32) -> Vec<Process> {
+pub fn servers_below(root: i32) -> Vec<ProcessHandle> {
     let below = tree(root).into_iter().filter(|pid| *pid != root && !is_supervisor(*pid));
-    below.filter_map(|pid| Process::of(Pid::from_raw(pid)?).ok()).collect()
+    below.filter_map(|pid| ProcessHandle::open(Pid::from_raw(pid)?).ok()).collect()
 }
 
 /// Returns all descendants of one of our processes.
-pub fn held_below(root: i32) -> Vec<Process> {
+pub fn held_below(root: i32) -> Vec<ProcessHandle> {
     let below = tree(root).into_iter().filter(|pid| *pid != root);
-    below.filter_map(|pid| Process::of(Pid::from_raw(pid)?).ok()).collect()
+    below.filter_map(|pid| ProcessHandle::open(Pid::from_raw(pid)?).ok()).collect()
 }
 
 fn is_supervisor(pid: i32) -> bool {
@@ -147,8 +147,11 @@ fn kill_all(find: impl Fn() -> Vec<ProcessStat>) {
         if found.is_empty() {
             return;
         }
-        let held: Vec<Process> =
-            found.into_iter().filter_map(Pid::from_raw).filter_map(|pid| Process::of(pid).ok()).collect();
+        let held: Vec<ProcessHandle> = found
+            .into_iter()
+            .filter_map(Pid::from_raw)
+            .filter_map(|pid| ProcessHandle::open(pid).ok())
+            .collect();
         // Searched again now that pidfds are open: a number that has been reused meanwhile is not among them.
         let still = running();
         for process in held.iter().filter(|process| still.contains(&process.pid())) {

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, getpid, set_parent_process_death_signal};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
-use super::processes::{Process, is_ready_within, kill_below, own_parent};
+use super::processes::{ProcessHandle, is_ready_within, kill_below, own_parent};
 use super::{AllowedPaths, Launch};
 
 /// First argument of the program as a supervisor.
@@ -149,7 +149,7 @@ fn close_what_was_handed_down() {
 /// seconds, this process exits, and the inner one dies with it.
 fn stand_by(mut inside: Child) -> Result<u8> {
     const PATIENCE: Duration = Duration::from_secs(2);
-    let process = Process::of(Pid::from_child(&inside))?;
+    let process = ProcessHandle::open(Pid::from_child(&inside))?;
     let stdin = std::io::stdin();
     // The inner supervisor reads the pipe; here only its end counts.
     let mut both = [PollFd::new(&stdin, PollFlags::empty()), PollFd::new(&process, PollFlags::IN)];
@@ -176,7 +176,7 @@ fn inside(arguments: &[OsString]) -> Result<u8> {
     {
         bail!("the supervisor outside is gone");
     }
-    keep(Some(Process::of(getpid())?.number_in_proc()?))
+    keep(Some(ProcessHandle::open(getpid())?.number_in_proc()?))
 }
 
 /// Starts a server and ends when the server or blobwise does. `namespace` is our own pid as seen from outside; `None` if there is
@@ -194,7 +194,7 @@ fn keep(namespace: Option<i32>) -> Result<u8> {
 
 /// Reports a started server, waits for its end and returns its exit code.
 fn watch(server: &Child, namespace: Option<i32>) -> Result<u8> {
-    let process = Process::of(Pid::from_child(server))?;
+    let process = ProcessHandle::open(Pid::from_child(server))?;
     let number = process.number_in_proc()?;
     let (held, is_held) = std::sync::mpsc::channel();
     std::thread::Builder::new()

@@ -184,7 +184,7 @@ fn room(stats: Facts, may_evict: bool) -> Option<ServerLimit> {
     let when_full =
         if evicts { "evicts the items that were not used for longest" } else { "refuses every write (-M)" };
     let offer = if evicts { servers::EVICTS_OFFERED } else { "" };
-    let classes = Classes::of(&stats);
+    let classes = Classes::from_settings(&stats);
     Some(ServerLimit {
         limit: format!("its memory of {} (-m)", units::bytes(most as f64)),
         unit: LimitUnit::Bytes,
@@ -200,7 +200,7 @@ fn room(stats: Facts, may_evict: bool) -> Option<ServerLimit> {
 struct Classes(Vec<u64>);
 
 impl Classes {
-    fn of(settings: &Facts) -> Classes {
+    fn from_settings(settings: &Facts) -> Classes {
         const HEADER_BYTES: u64 = 48;
         const CHUNK_BYTES: u64 = 48;
         let number = |name: &str| settings.get(name).and_then(|value| value.parse::<f64>().ok());
@@ -626,14 +626,14 @@ mod tests {
     #[test]
     fn classes_are_those_that_the_server_makes() {
         // What `memcached -vv` (1.6.18) prints.
-        let classes = Classes::of(&Facts::new());
+        let classes = Classes::from_settings(&Facts::new());
         assert_eq!(classes.0[..6], [96, 120, 152, 192, 240, 304]);
         assert_eq!((classes.0.len(), &classes.0[36..]), (39, &[315_872, 394_840, 524_288][..]));
     }
 
     #[test]
     fn a_demand_fills_whole_pages() {
-        let classes = Classes::of(&Facts::new());
+        let classes = Classes::from_settings(&Facts::new());
         let of = |sizes: &[u64], resizes| {
             let (copies, writes, connections, under_way) = (1, 1.0, 2, 1);
             classes.bytes_of(&Demand { sizes, copies, resizes, writes, connections, under_way }) / PAGE_BYTES

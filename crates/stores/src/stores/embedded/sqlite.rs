@@ -275,7 +275,7 @@ impl Store for Sqlite {
             .and_then(|()| {
                 connection.query_row("SELECT count FROM marker", [], |row| row.get::<_, i64>(0)).map(drop)
             })
-            .map_err(|error| session.told(error))?;
+            .map_err(|error| session.map_error(error))?;
         Ok(Box::new(Reader(SqliteSession { within: true, ..session })))
     }
 
@@ -416,7 +416,7 @@ impl catalogue::CatalogueConnection for SqliteSession<'_> {
     fn number(&mut self, sql: &'static str, params: &[CatalogueParameter]) -> Result<Option<i64>> {
         let mut statement = self.statement(sql)?;
         let params = rusqlite::params_from_iter(params);
-        statement.query_row(params, |row| row.get(0)).optional().map_err(|error| self.told(error))
+        statement.query_row(params, |row| row.get(0)).optional().map_err(|error| self.map_error(error))
     }
 }
 
@@ -471,12 +471,12 @@ impl SqliteSession<'_> {
         self.store.noted(self.connection(), error)
     }
 
-    fn told(&self, error: rusqlite::Error) -> Error {
+    fn map_error(&self, error: rusqlite::Error) -> Error {
         from_connection(self.connection(), error)
     }
 
     fn statement(&self, sql: &str) -> Result<CachedStatement<'_>> {
-        self.connection().prepare_cached(sql).map_err(|error| self.told(error))
+        self.connection().prepare_cached(sql).map_err(|error| self.map_error(error))
     }
 
     fn statements(&self) -> &'static SqliteStatements {
@@ -553,12 +553,12 @@ impl SqliteSession<'_> {
         body: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
     ) -> Result<T> {
         if self.within {
-            return body(self).map_err(|error| self.told(error));
+            return body(self).map_err(|error| self.map_error(error));
         }
         self.connection()
             .prepare_cached(begin)
             .and_then(|mut begin| begin.execute([]))
-            .map_err(|error| self.told(error))?;
+            .map_err(|error| self.map_error(error))?;
         let result = body(self).and_then(|value| {
             self.connection().prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
             Ok(value)
@@ -599,7 +599,7 @@ impl Session for SqliteSession<'_> {
         if self.store.incremental {
             return self.transaction(BEGIN_READ, |session| session.get_incremental(key, span, sink));
         }
-        self.get_column(key, span, sink).map_err(|error| self.told(error))
+        self.get_column(key, span, sink).map_err(|error| self.map_error(error))
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -635,7 +635,7 @@ impl Session for SqliteSession<'_> {
             }
             Ok(())
         };
-        listed().map_err(|error| self.told(error))
+        listed().map_err(|error| self.map_error(error))
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {

@@ -87,12 +87,12 @@ fn adapter_of(manifest: &'static Manifest) -> Adapter {
 }
 
 /// The manifest of a candidate; `None` for the options of another store.
-fn of(options: &Options) -> Option<&'static Manifest> {
+fn manifest_for(options: &Options) -> Option<&'static Manifest> {
     lock(&KNOWN).get(options.text(FILE)).map(|(manifest, _)| *manifest)
 }
 
 fn caps(options: &Options) -> Capabilities {
-    let manifest = of(options);
+    let manifest = manifest_for(options);
     let is_persistent = manifest.is_some_and(Manifest::is_persistent);
     Capabilities {
         durability: match manifest {
@@ -117,13 +117,13 @@ const INODES: Inodes = Inodes { each_blob: 2, spread: (2, 256), beside: 1000 };
 
 /// What the manifest declares; what it leaves out is not known.
 fn loss(options: &Options, durability: Durability) -> Losses {
-    let declared = of(options).and_then(|manifest| manifest.loss(durability));
-    let is_persistent = of(options).is_some_and(Manifest::is_persistent);
+    let declared = manifest_for(options).and_then(|manifest| manifest.loss(durability));
+    let is_persistent = manifest_for(options).is_some_and(Manifest::is_persistent);
     declared.unwrap_or(Losses::alike(if is_persistent { Loss::NotKnown } else { Loss::All }))
 }
 
 fn integrity(options: &Options, _: Durability) -> Integrity {
-    let Some(manifest) = of(options).filter(|manifest| manifest.is_persistent()) else {
+    let Some(manifest) = manifest_for(options).filter(|manifest| manifest.is_persistent()) else {
         return Integrity::NothingKept;
     };
     match manifest.checksums {
@@ -140,7 +140,7 @@ fn traits(options: &Options) -> Traits {
 
 /// Why the program of its command cannot be started; `None` if it can, or if there is no command.
 fn lacks_program(options: &Options) -> Option<anyhow::Error> {
-    let manifest = of(options)?;
+    let manifest = manifest_for(options)?;
     let program = &manifest.command.as_ref()?.program;
     let Ok(found) = program.find() else {
         return Some(anyhow!(
@@ -160,7 +160,7 @@ fn lacks_program(options: &Options) -> Option<anyhow::Error> {
 }
 
 fn intent(setup: &Setup) -> Result<Intent> {
-    let manifest = of(setup.options).context("the manifest was not read")?;
+    let manifest = manifest_for(setup.options).context("the manifest was not read")?;
     mark::intent(&StoreAccess::of_url(manifest.speaks, setup.options.text(URL.name), setup.op_timeout)?)
 }
 
@@ -176,7 +176,7 @@ struct OwnStore {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    let manifest = of(setup.options).context("the manifest was not read")?;
+    let manifest = manifest_for(setup.options).context("the manifest was not read")?;
     ensure!(
         setup.options.text(MANIFEST) == manifest.text,
         "the manifest `{}` has changed since the run began",

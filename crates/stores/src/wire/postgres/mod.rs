@@ -93,7 +93,7 @@ impl PostgresClient {
                 if encrypts { encrypted(stream, host, &config.tls)? } else { stream }
             }
         };
-        let mut client = PostgresClient::over(socket);
+        let mut client = PostgresClient::new(socket);
         client.log_in(config)?;
         Ok(client)
     }
@@ -131,7 +131,7 @@ fn encrypted(mut stream: Stream, host: &str, request: &TlsRequest) -> Result<Str
 }
 
 impl<S: Read + Write> PostgresClient<S> {
-    fn over(socket: S) -> PostgresClient<S> {
+    fn new(socket: S) -> PostgresClient<S> {
         let (incoming, outgoing) = (Incoming::new(), BytesMut::new());
         PostgresClient { socket, incoming, outgoing, statements: 0, greeted_by: None, usable: true }
     }
@@ -528,7 +528,7 @@ mod tests {
 
     fn speaking(step: usize, answers: &[Vec<u8>]) -> PostgresClient<Script> {
         let answers = answers.concat();
-        PostgresClient::over(Script { answers, given: 0, step, took: Vec::new(), end: None, refusal: None })
+        PostgresClient::new(Script { answers, given: 0, step, took: Vec::new(), end: None, refusal: None })
     }
 
     const ONE_COLUMN: Statement = Statement { name: *b"s000001\0", columns: 1 };

@@ -192,7 +192,7 @@ struct PrefixAccess {
 fn join(setup: &Setup, flavour: &'static RedisProduct, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let way: PrefixAccess = join_token.read()?;
     let admin = RedisClient::connect(&way.address, &way.login, setup.op_timeout)?;
-    Ok(Box::new(Redis { joined: true, marked_for: None, ..Redis::of(setup, flavour, way, admin) }))
+    Ok(Box::new(Redis { joined: true, marked_for: None, ..Redis::new(setup, flavour, way, admin) }))
 }
 
 fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>> {
@@ -232,12 +232,12 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
         Mode::Open => instance::find_name(&mut admin, setup.dir, external, may_evict(setup.options))?,
     };
     let way = PrefixAccess { address, login, name, flush };
-    Ok(Box::new(Redis { instance, ..Redis::of(setup, flavour, way, admin) }))
+    Ok(Box::new(Redis { instance, ..Redis::new(setup, flavour, way, admin) }))
 }
 
 impl Redis {
     /// A store with these connection data.
-    fn of(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess, admin: RedisClient) -> Redis {
+    fn new(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess, admin: RedisClient) -> Redis {
         let PrefixAccess { address, login, name, flush } = way;
         let is_evicted = may_evict(setup.options) && !setup.options.text(URL.name).is_empty();
         Redis {

@@ -88,7 +88,7 @@ async fn files_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Resul
     let mut cursor = found.await.map_err(from_mongo)?;
     let mut files = Vec::new();
     while cursor.advance().await.map_err(from_mongo)? {
-        files.push(FileDocument::of(cursor.current())?);
+        files.push(FileDocument::parse(cursor.current())?);
     }
     Ok(files)
 }
@@ -135,7 +135,7 @@ impl FileDocument {
         format!("{id}-{number}")
     }
 
-    fn of(document: &RawDocument) -> anyhow::Result<FileDocument> {
+    fn parse(document: &RawDocument) -> anyhow::Result<FileDocument> {
         let number = |name| -> anyhow::Result<u64> {
             let value = document.get(name)?.with_context(|| format!("a file has no {name}"))?;
             let number = value.as_i64().or_else(|| value.as_i32().map(i64::from));
@@ -161,7 +161,7 @@ struct ChunkRange {
 }
 
 impl ChunkRange {
-    fn of(span: Span, file_len: u64, chunk: u32) -> ChunkRange {
+    fn from_span(span: Span, file_len: u64, chunk: u32) -> ChunkRange {
         let chunk = u64::from(chunk);
         let (offset, len) = span.below(file_len);
         if len == 0 {
@@ -302,7 +302,7 @@ impl GridFsOperations {
     async fn read(&self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
         let mut before = None;
         while let Some(file) = self.newest(key).await? {
-            let needed = ChunkRange::of(span, file.len, file.chunk);
+            let needed = ChunkRange::from_span(span, file.len, file.chunk);
             if let Some(batches) = self.chunks_of(&file, needed).await? {
                 lend(&batches, needed, sink)?;
                 return Ok(true);
@@ -316,7 +316,7 @@ impl GridFsOperations {
     async fn newest(&self, key: &Key) -> Result<Option<FileDocument>> {
         let found = self.files.find_one(doc! { "filename": key.as_str() }).sort(doc! { "uploadDate": -1 });
         let document = found.await.map_err(from_mongo)?;
-        Ok(document.map(|document| FileDocument::of(&document)).transpose()?)
+        Ok(document.map(|document| FileDocument::parse(&document)).transpose()?)
     }
 
     /// The chunks; `None` if some are missing.
@@ -457,17 +457,17 @@ mod tests {
 
     #[test]
     fn a_span_needs_the_chunks_that_it_touches() {
-        let of = |offset, len| ChunkRange::of(Span::Part { offset, len }, 1000, 100);
+        let of = |offset, len| ChunkRange::from_span(Span::Part { offset, len }, 1000, 100);
         assert_eq!(of(0, 100), ChunkRange { first: 0, count: 1, skip: 0, len: 100 });
         assert_eq!(of(99, 2), ChunkRange { first: 0, count: 2, skip: 99, len: 2 });
         assert_eq!(of(250, u64::MAX), ChunkRange { first: 2, count: 8, skip: 50, len: 750 });
         assert_eq!(of(1000, 5).count, 0);
         assert_eq!(of(u64::MAX, u64::MAX).count, 0);
         assert_eq!(
-            ChunkRange::of(Span::Whole, 1001, 100),
+            ChunkRange::from_span(Span::Whole, 1001, 100),
             ChunkRange { first: 0, count: 11, skip: 0, len: 1001 }
         );
-        assert_eq!(ChunkRange::of(Span::Whole, 0, 100).count, 0);
+        assert_eq!(ChunkRange::from_span(Span::Whole, 0, 100).count, 0);
     }
 
     /// MongoDB and FerretDB reject a dotted name with "Cannot create field 'gone' in element {metadata: null}".

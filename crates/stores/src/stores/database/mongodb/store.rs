@@ -65,7 +65,7 @@ fn join(
     };
     configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
     let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
-    let store = Mongo::of(setup, speaker, shape, (options, admin), database, None);
+    let store = Mongo::new(setup, speaker, shape, (options, admin), database, None);
     Ok(Box::new(Mongo { joined: true, ..store }))
 }
 
@@ -91,7 +91,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
         Mode::Open => instance::find_database(&options, setup.dir)?,
     };
     let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
-    let store = Box::new(Mongo::of(setup, speaker, shape, (options, admin), database, instance));
+    let store = Box::new(Mongo::new(setup, speaker, shape, (options, admin), database, instance));
     let made = (setup.mode == Mode::Create && store.instance.is_none())
         .then(|| format!("the database {}", store.database));
     let outcome = store.prepare(setup);
@@ -100,7 +100,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
 
 impl Mongo {
     /// A store with these options and this connection to its database.
-    fn of(
+    fn new(
         setup: &Setup,
         speaker: Speaker,
         shape: MongoLayout,

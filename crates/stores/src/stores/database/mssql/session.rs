@@ -27,7 +27,7 @@ struct StatementTexts {
 }
 
 impl StatementTexts {
-    fn of(statements: &MsSqlStatements) -> StatementTexts {
+    fn from_statements(statements: &MsSqlStatements) -> StatementTexts {
         StatementTexts {
             put: statements.put(),
             get: statements.get(Span::Whole),
@@ -55,7 +55,7 @@ impl KeyParam<'_> {
 impl<'s> MsSqlSession<'s> {
     pub(super) fn open(store: &'s MsSql) -> Result<MsSqlSession<'s>> {
         let connection = MsSqlConnection::open(&store.address, &store.isolation, store.op_timeout)?;
-        Ok(MsSqlSession { store, connection, texts: StatementTexts::of(&store.statements) })
+        Ok(MsSqlSession { store, connection, texts: StatementTexts::from_statements(&store.statements) })
     }
 
     fn key<'k>(&self, key: &'k Key) -> KeyParam<'k> {

@@ -64,7 +64,7 @@ impl MySqlServer {
             MySqlProduct::MySql => MYSQLD.find()?,
             MySqlProduct::MariaDb => MARIADBD.find()?,
         };
-        let base = ServerInstallation::of(flavour, &program);
+        let base = ServerInstallation::from_program(flavour, &program);
         let data = dir.join("data");
         let log_bytes = log_file_bytes(setup);
         if mode == Mode::Create {
@@ -195,7 +195,7 @@ struct ServerInstallation {
 }
 
 impl ServerInstallation {
-    fn of(flavour: MySqlProduct, program: &InstalledProgram) -> ServerInstallation {
+    fn from_program(flavour: MySqlProduct, program: &InstalledProgram) -> ServerInstallation {
         let has_messages = |home: &&Path| {
             // MySQL 9 has its messages in tables only.
             ["share/errmsg-utf8.txt", "share/english/errmsg.sys"].iter().any(|file| home.join(file).exists())

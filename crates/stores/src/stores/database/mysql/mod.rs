@@ -304,7 +304,7 @@ enum Protocol {
 }
 
 impl Protocol {
-    fn of(options: &Options) -> Protocol {
+    fn from_options(options: &Options) -> Protocol {
         match options.text("protocol") {
             "text" => Protocol::Text,
             "procedure" => Protocol::Procedure,
@@ -388,7 +388,7 @@ fn join(
     };
     let opts = opts.db_name(Some(way.database.clone()));
     let admin = Conn::new(opts.clone().read_timeout(None))?;
-    let store = MySql::of(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
+    let store = MySql::new(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
     let (socket, tls_port) = (way.socket, way.tls_port);
     Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket, tls_port, ..store }))
 }
@@ -411,7 +411,13 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
             admin
                 .query_drop(format!("SET SESSION lock_wait_timeout = {}", super::LOCK_PATIENCE.as_secs()))?;
             if setup.mode == Mode::Create {
-                rights::check(&mut admin, flavour, shape, Protocol::of(setup.options), setup.durability)?;
+                rights::check(
+                    &mut admin,
+                    flavour,
+                    shape,
+                    Protocol::from_options(setup.options),
+                    setup.durability,
+                )?;
             }
         }
         // The server was started with the class of the first candidate. Candidates run one after another, so this setting affects
@@ -428,7 +434,7 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
         Mode::Open => instance::find_database(&mut admin, setup.dir, host.is_theirs())?,
     };
     let opts = opts.db_name(Some(database.clone()));
-    let store = Box::new(MySql::of(setup, flavour, shape, (opts, admin), database, host));
+    let store = Box::new(MySql::new(setup, flavour, shape, (opts, admin), database, host));
     let made = (setup.mode == Mode::Create && store.host.is_theirs())
         .then(|| format!("the database {}", store.database));
     let outcome = store.prepare(setup);
@@ -470,7 +476,7 @@ fn is_timeout(error: &mysql::Error) -> bool {
 
 impl MySql {
     /// A store with these options and this connection.
-    fn of(
+    fn new(
         setup: &Setup,
         flavour: MySqlProduct,
         shape: MySqlLayout,
@@ -481,7 +487,7 @@ impl MySql {
         MySql {
             flavour,
             shape,
-            protocol: Protocol::of(setup.options),
+            protocol: Protocol::from_options(setup.options),
             key_form: KeyForm::from_options(setup.options),
             lazy_delete: setup.options.text("delete") == "lazy",
             durability: setup.durability,

@@ -64,7 +64,8 @@ pub(super) fn check(
     let user: Option<String> = admin.query_first("SELECT CURRENT_USER()")?;
     let user = account(&user.unwrap_or_default());
     let databases = databases(admin)?;
-    let grants = vec![Grant::on(&databases, of_database, &user), Grant::on("*.*", of_server, &user)];
+    let grants =
+        vec![Grant::on_object(&databases, of_database, &user), Grant::on_object("*.*", of_server, &user)];
     MissingRights::sql(&user, grants).refuse()
 }
 

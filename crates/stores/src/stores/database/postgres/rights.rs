@@ -20,7 +20,7 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Resul
     };
     let may_create = admin.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
     let on_database = if may_create == Some(1) { &[][..] } else { &["CREATE"] };
-    let mut grants = vec![Grant::on(&format!("DATABASE {database}"), owned(on_database), user)];
+    let mut grants = vec![Grant::on_object(&format!("DATABASE {database}"), owned(on_database), user)];
     if matches!(shape, PostgresLayout::LargeObject { .. }) {
         const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
             WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
@@ -30,7 +30,7 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Resul
         grants.push(Grant { before, rights: functions, between: ", ", after });
         let may_write = admin.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
         let on_language = if may_write == Some(1) { &[][..] } else { &["USAGE"] };
-        grants.push(Grant::on("LANGUAGE plpgsql", owned(on_language), user));
+        grants.push(Grant::on_object("LANGUAGE plpgsql", owned(on_language), user));
     }
     MissingRights::sql(user, grants).refuse()
 }
@@ -43,7 +43,7 @@ pub(super) fn of_connection(trouble: PostgresError, config: &ConnectionParameter
     let database = config.settings.iter().find(|(name, _)| name == "database").map(|(_, value)| value);
     let on = format!("DATABASE {}", quoted(database.unwrap_or(&config.user)));
     let user = quoted(&config.user);
-    let grants = vec![Grant::on(&on, owned(&["CONNECT", "CREATE"]), &user)];
+    let grants = vec![Grant::on_object(&on, owned(&["CONNECT", "CREATE"]), &user)];
     Error::failed(MissingRights::sql(&user, grants))
 }
 

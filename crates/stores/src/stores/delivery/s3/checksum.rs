@@ -39,7 +39,7 @@ impl Checksum {
     }
 
     /// The checksum of a blob as the protocol writes it; `None` without an algorithm.
-    pub(super) fn of(self, blob: &[u8]) -> Option<String> {
+    pub(super) fn digest(self, blob: &[u8]) -> Option<String> {
         match self {
             Checksum::None => None,
             Checksum::Crc32 => {
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn checksums_are_those_that_others_compute() {
         // The check value of each, of the digits 1 to 9, as in the standards.
-        let of = |sum: Checksum| sum.of(b"123456789").map(|text| BASE64.decode(text).unwrap());
+        let of = |sum: Checksum| sum.digest(b"123456789").map(|text| BASE64.decode(text).unwrap());
         assert_eq!(of(Checksum::Crc32), Some(0xcbf4_3926_u32.to_be_bytes().to_vec()));
         let sha256 = "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225";
         let hex = of(Checksum::Sha256).map(|sum| crate::units::hex(&sum));
@@ -97,13 +97,13 @@ mod tests {
     #[test]
     fn what_is_signed_is_what_is_sent() {
         let mut signed = Map::new();
-        let sum = Checksum::Crc32.of(b"123456789");
+        let sum = Checksum::Crc32.digest(b"123456789");
         assert_eq!(Checksum::Crc32.sign(&mut signed, sum.as_deref()), "x-amz-checksum-crc32: y/Q5Jg==\r\n");
         assert_eq!(signed.get("x-amz-checksum-crc32"), Some("y/Q5Jg=="));
         assert_eq!(Checksum::Sha256.announce(&mut signed), "x-amz-checksum-algorithm: SHA256\r\n");
         let element = Checksum::Crc32.element(sum.as_deref());
         assert_eq!(element, "<ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>");
-        let none = Checksum::None.of(b"1");
+        let none = Checksum::None.digest(b"1");
         let none = none.as_deref();
         assert_eq!(Checksum::None.sign(&mut Map::new(), none) + &Checksum::None.element(none), "");
     }

@@ -75,7 +75,7 @@ pub(super) struct S3Error {
 
 impl S3Error {
     fn by(answer: &HttpResponse) -> S3Error {
-        S3Error { status: answer.status, words: words(answer), elsewhere: elsewhere(answer) }
+        S3Error { status: answer.status, words: describe_response(answer), elsewhere: elsewhere(answer) }
     }
 
     /// True if these keys lack the permission, or the server does not support the request.
@@ -174,7 +174,7 @@ impl<'a> S3Client<'a> {
 
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
         let mut action = self.access.bucket.put_object(Some(&self.access.credentials), name);
-        let sum = self.access.checksum.of(blob);
+        let sum = self.access.checksum.digest(blob);
         let headers = self.access.checksum.sign(action.headers_mut(), sum.as_deref());
         self.ask(&action, &headers, blob, &mut |_| {}).map(drop)
     }
@@ -200,7 +200,7 @@ impl<'a> S3Client<'a> {
         let mut body = "<CompleteMultipartUpload>".to_owned();
         for (number, part) in (1..).zip(blob.chunks(part_bytes)) {
             let mut action = bucket.upload_part(credentials, name, number, upload);
-            let sum = self.access.checksum.of(part);
+            let sum = self.access.checksum.digest(part);
             let headers = self.access.checksum.sign(action.headers_mut(), sum.as_deref());
             let tag = self.ask(&action, &headers, part, &mut |_| {})?.etag;
             let sum = self.access.checksum.element(sum.as_deref());
@@ -530,7 +530,7 @@ fn attempts_max(status: u16) -> Option<u32> {
 
 /// The error if there was no time for another attempt.
 fn turned_away(answer: &HttpResponse, attempts: u32, patience: Duration) -> Error {
-    let mut said = format!("the server says `{}`, after {attempts} attempts", words(answer));
+    let mut said = format!("the server says `{}`, after {attempts} attempts", describe_response(answer));
     if let Some(asked) = answer.retry_after.filter(|asked| *asked > patience) {
         said += &format!(
             ", and asks to wait {} s, where an op may take {} s: try again later, or raise --op-timeout",
@@ -544,7 +544,7 @@ fn turned_away(answer: &HttpResponse, attempts: u32, patience: Duration) -> Erro
 }
 
 /// Status, and the code and message of the protocol's error if present.
-fn words(answer: &HttpResponse) -> String {
+fn describe_response(answer: &HttpResponse) -> String {
     let text = String::from_utf8_lossy(&answer.refusal);
     let said = ["Code", "Message"].map(|tag| inner(&text, tag).map(unescaped));
     let status = format!("{} {}", answer.status, answer.reason);
@@ -633,11 +633,11 @@ mod tests {
         let said = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The clocks differ</Message></Error>";
         let mut answer = HttpResponse::default();
         (answer.status, answer.reason, answer.refusal) = (403, "Forbidden".into(), said.to_vec());
-        assert_eq!(words(&answer), "403 Forbidden: RequestTimeTooSkewed: The clocks differ");
+        assert_eq!(describe_response(&answer), "403 Forbidden: RequestTimeTooSkewed: The clocks differ");
         assert!(has_code(&answer, "RequestTimeTooSkewed") && is_missing_blob(&answer));
         (answer.status, answer.reason, answer.refusal) =
             (502, "Bad Gateway".into(), b"<html>no</html>".to_vec());
-        assert_eq!(words(&answer), "502 Bad Gateway");
+        assert_eq!(describe_response(&answer), "502 Bad Gateway");
     }
 
     #[test]

@@ -190,10 +190,10 @@ impl FtpClient {
         let control = Wire::connect(address, timeout)?;
         let host = host.clone();
         let mut client = FtpClient { control, host, timeout, greeting: String::new(), spare: Box::default() };
-        client.greeting = client.reply()?.of(220)?;
-        client.ask("USER anonymous\r\n")?.of(331)?;
-        client.ask(&format!("PASS {password}\r\n"))?.of(230)?;
-        client.ask("TYPE I\r\n")?.of(200)?;
+        client.greeting = client.reply()?.expect_code(220)?;
+        client.ask("USER anonymous\r\n")?.expect_code(331)?;
+        client.ask(&format!("PASS {password}\r\n"))?.expect_code(230)?;
+        client.ask("TYPE I\r\n")?.expect_code(200)?;
         Ok(client)
     }
 
@@ -219,7 +219,7 @@ impl FtpClient {
 
     /// Reads a file; `false` if it does not exist.
     fn retrieve(&mut self, command: &str, sink: Sink) -> Result<bool> {
-        let port = port_of(&self.ask("EPSV\r\n")?.of(229)?)?;
+        let port = port_of(&self.ask("EPSV\r\n")?.expect_code(229)?)?;
         let data = Wire::connect(&Address::Host(self.host.clone(), port), self.timeout)?;
         let mut data = data.with_buffer(std::mem::take(&mut self.spare));
         let reply = self.ask(command)?;
@@ -231,7 +231,7 @@ impl FtpClient {
         data.lend_rest(sink)?;
         self.spare = data.into_buffer();
         // Only this reply distinguishes a complete file from a truncated one.
-        self.reply()?.of(226)?;
+        self.reply()?.expect_code(226)?;
         Ok(true)
     }
 }
@@ -243,7 +243,7 @@ struct FtpReply {
 
 impl FtpReply {
     /// The text, if the code is the expected one.
-    fn of(self, code: u16) -> Result<String> {
+    fn expect_code(self, code: u16) -> Result<String> {
         if self.code == code { Ok(self.text) } else { Err(self.unexpected()) }
     }
 

@@ -25,7 +25,7 @@ struct CachedBlob {
 }
 
 impl VisitorCache {
-    fn of(&self, key: &Key) -> Option<Arc<CachedBlob>> {
+    fn get(&self, key: &Key) -> Option<Arc<CachedBlob>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
@@ -118,7 +118,7 @@ impl DeliverySession<'_> {
     /// Revalidates the visitor's copy, and reads the blob if the copy is outdated or missing.
     fn revalidate(&mut self, copies: &VisitorCache, key: &Key, sink: Sink) -> Result<bool> {
         spell(&mut self.path, self.store, key);
-        let copy = copies.of(key);
+        let copy = copies.get(key);
         let etag = copy.as_ref().map(|copy| copy.etag.as_str());
         let request = WebRequest { etag, ..WebRequest::new("GET", &self.path) };
         let mut blob = Vec::new();
