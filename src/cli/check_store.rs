@@ -69,7 +69,10 @@ fn candidates_of(stores: &str) -> Result<Vec<Candidate>> {
                  options or in the environment, or `server=shared`"
             );
         }
-        ensure!(candidate.on().is_none(), "`{label}`: checks use the file system of --dir; leave `on` out");
+        ensure!(
+            candidate.file_system().is_none(),
+            "`{label}`: checks use the file system of --dir; leave `on` out"
+        );
         ensure!(
             !candidate.shows_pages(),
             "`{label}` is a page that a browser loads: `blobwise run` checks it"

@@ -145,7 +145,7 @@ impl CrashRequest {
         let sets = flags.set.iter().map(|set| values_of(set)).collect::<Result<Sets>>()?;
         let (candidates, _) = candidates(&with_members(named.clone())?, &sets, true)?;
         let candidates = without_members(candidates, &named, flags.uploads)?;
-        if let Some(candidate) = candidates.iter().find(|candidate| candidate.on().is_some()) {
+        if let Some(candidate) = candidates.iter().find(|candidate| candidate.file_system().is_some()) {
             bail!(
                 "`{}`: disks that are cut have the file systems of `--fs`; leave `on` out",
                 candidate.label

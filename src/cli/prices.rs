@@ -199,8 +199,11 @@ mod tests {
             free_requests: None,
             machine: Some(machine),
         };
-        assert_eq!(read.of("sqlite", "sqlite"), general);
-        assert_eq!(read.of("sqlite", "sqlite[page_size=4096]"), Rates { gb_month: Some(0.2), ..general });
+        assert_eq!(read.rates_for("sqlite", "sqlite"), general);
+        assert_eq!(
+            read.rates_for("sqlite", "sqlite[page_size=4096]"),
+            Rates { gb_month: Some(0.2), ..general }
+        );
         for (text, words) in [
             ("date = ", "line 1: "),
             ("gb_month = 1", "they have no `date`"),

@@ -56,7 +56,7 @@ pub fn corpus_room(dir: &Path) -> Result<u64> {
 /// room for logs; or if it lacks inodes for the candidate that needs the most.
 pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     let room = machine::room(dir)?;
-    let here = || plan.candidates.iter().filter(|candidate| candidate.on().is_none());
+    let here = || plan.candidates.iter().filter(|candidate| candidate.file_system().is_none());
     let shown = dir.display();
     for corpus in corpora {
         check_file_size(here(), corpus)?;
@@ -153,7 +153,7 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
     let corpus_bytes = corpora.iter().map(Corpus::bytes).max().unwrap_or(0);
     let mut images: Vec<Image> = Vec::new();
     for candidate in &plan.candidates {
-        let Some(system) = candidate.on() else { continue };
+        let Some(system) = candidate.file_system() else { continue };
         let spare = if candidate.traits().has_process { SPARE_BYTES_SERVER } else { SPARE_BYTES };
         let needed = || corpora.iter().map(|corpus| inodes(plan, candidate, corpus));
         let inodes = needed().map(|needed| needed.all).max().unwrap_or(0);

@@ -227,7 +227,9 @@ fn baselines_of<'c>(
     let is_held = !cell.rounds.is_empty() && !is_baseline(cell);
     cells.iter().filter(move |other| {
         (is_held && !other.rounds.is_empty() && keeps(&other.store))
-            && (other.phase == cell.phase && other.corpus_id == cell.corpus_id && other.on() == cell.on())
+            && (other.phase == cell.phase
+                && other.corpus_id == cell.corpus_id
+                && other.file_system_option() == cell.file_system_option())
             && (!writes(cell) || other.durability == cell.durability)
     })
 }

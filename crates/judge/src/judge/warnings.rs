@@ -364,7 +364,7 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
     }
     times.retain(|_, times| *times >= READS_MORE_TIMES);
     // The machine's read-ahead is that of the run's directory; file systems created by blobwise are on other devices.
-    let is_there = |cell: &Cell| cell.on().is_none() && times.contains_key(&cell.store);
+    let is_there = |cell: &Cell| cell.file_system_option().is_none() && times.contains_key(&cell.store);
     let read_ahead_bytes = result.machine.read_ahead_bytes.filter(|_| result.results.iter().any(is_there));
     let shares = times.into_iter().map(|(store, share)| CandidateShare { store, share }).collect::<Vec<_>>();
     (!shares.is_empty()).then_some(Warning::ReadsMore { shares, read_ahead_bytes })

@@ -100,7 +100,7 @@ impl Candidate {
     }
 
     /// File system made for the run that the candidate lies on; `None` if it lies directly in the run directory.
-    pub fn on(&self) -> Option<FileSystem> {
+    pub fn file_system(&self) -> Option<FileSystem> {
         self.options.file_system_option().and_then(|on| FileSystem::parse(on).ok())
     }
 
@@ -312,7 +312,7 @@ fn why_unavailable(candidate: &Candidate) -> Option<anyhow::Error> {
     }
     let lacks =
         |system: FileSystem| Some(system.lacks()?.context(format!("its file system `{}`", system.name())));
-    if let Some(why) = candidate.on().and_then(lacks) {
+    if let Some(why) = candidate.file_system().and_then(lacks) {
         return Some(why);
     }
     missing_server(candidate.adapter, &candidate.options).or_else(|| match candidate.catalogue() {

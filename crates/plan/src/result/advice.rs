@@ -204,7 +204,7 @@ pub struct WorstCase {
 
 impl Situation {
     /// Returns the result of the given candidate.
-    pub fn of(&self, store: &str) -> Option<&SituationResult> {
+    pub fn result_for(&self, store: &str) -> Option<&SituationResult> {
         self.standings.iter().find(|standing| standing.store == store)
     }
 

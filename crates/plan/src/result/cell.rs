@@ -249,7 +249,7 @@ pub struct Cell {
 impl Cell {
     /// Returns the file system created by blobwise that the candidate lies on; `None` if it lies in the directory of the
     /// run.
-    pub fn on(&self) -> Option<&str> {
+    pub fn file_system_option(&self) -> Option<&str> {
         file_system_option(&self.options)
     }
 

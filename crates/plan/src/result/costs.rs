@@ -82,7 +82,7 @@ pub struct MachinePrice {
 impl Prices {
     /// Returns the prices of a candidate: the defaults, overridden by those of its store, overridden by those of its
     /// label.
-    pub fn of(&self, adapter: &str, label: &str) -> Rates {
+    pub fn rates_for(&self, adapter: &str, label: &str) -> Rates {
         let own = [adapter, label].into_iter().filter_map(|name| self.store.get(name));
         own.fold(self.rates.clone(), |general, own| Rates {
             gb_month: own.gb_month.or(general.gb_month),

@@ -169,8 +169,9 @@ fn needed(advice: &Advice) -> Option<String> {
 /// run.
 fn promises(result: &RunResult, advice: &Advice, with_kill: bool) -> Option<String> {
     let is_shown = |cell: &&Cell| {
-        let is_of =
-            |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
+        let is_of = |situation: &Situation| {
+            situation.phase == cell.phase && situation.result_for(&cell.store).is_some()
+        };
         cells::writes(cell) && advice.situations.iter().any(is_of)
     };
     let promised = |loss: &dyn Fn(&Cell) -> Option<String>| {

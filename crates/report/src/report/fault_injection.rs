@@ -103,7 +103,7 @@ fn of_flips(flips: &FlipResults) -> String {
 fn of_case(case: &ErrorCase) -> String {
     let mut text = format!(
         "{}, at {} of {}: {}; {}",
-        case.kind.words(),
+        case.kind.description(),
         case.nth,
         case.of_all,
         cell(case),
@@ -266,7 +266,7 @@ fn of_all_kills(all: &[(&CrashResult, &KillResults)]) -> String {
 }
 
 fn errors(report: &CrashReport) -> Vec<Block> {
-    let heads = ErrorKind::ALL.map(ErrorKind::words);
+    let heads = ErrorKind::ALL.map(ErrorKind::description);
     let heads = heads.each_ref().map(String::as_str);
     let cells = |line: &CrashResult, _: &DeviceErrorResults| {
         ErrorKind::ALL.map(|kind| worst(line, kind).into()).into()

@@ -339,7 +339,7 @@ fn ranked(result: &RunResult) -> Vec<(&str, CorpusId)> {
 }
 
 fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> LiveRank {
-    let Some(standing) = situation.of(store) else {
+    let Some(standing) = situation.result_for(store) else {
         let has_time = result.results.iter().any(|cell| {
             cell.store == store && cell.phase == situation.phase && cell.status == Status::Measured
         });

@@ -24,7 +24,7 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
     if plan.pin_apart {
         bail!("--pin-apart: is for one client, and this run has {clients}; let the launcher bind them");
     }
-    if let Some(candidate) = plan.candidates.iter().find(|candidate| candidate.on().is_some()) {
+    if let Some(candidate) = plan.candidates.iter().find(|candidate| candidate.file_system().is_some()) {
         bail!(
             "`{}` lies on a file system that is made for one client (`--on`), and this run has {clients}",
             candidate.label

@@ -217,7 +217,7 @@ fn is_brief(reason: &Reason) -> bool {
 /// ranked. If these were ignored, a slower candidate would be recommended for being slow.
 fn undecided(place: &str, situations: &[Situation]) -> Option<UndecidedCandidates> {
     let of_situation = |situation: &Situation| {
-        let own = situation.of(place)?.op_ns?;
+        let own = situation.result_for(place)?.op_ns?;
         let is_meant =
             |standing: &&SituationResult| standing.is_brief && standing.op_ns.is_some_and(|time| time < own);
         let stores: Vec<String> =
@@ -229,7 +229,7 @@ fn undecided(place: &str, situations: &[Situation]) -> Option<UndecidedCandidate
 
 /// Returns the slowdown of a request with one op of a candidate in a situation.
 fn case(request_ns: f64, situation: &Situation, store: &str) -> Option<WorstCase> {
-    let standing = situation.of(store)?;
+    let standing = situation.result_for(store)?;
     let (own, times) = (standing.op_ns?, standing.times?);
     let least = situation.fastest_ns;
     Some(WorstCase {

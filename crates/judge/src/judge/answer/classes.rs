@@ -52,7 +52,7 @@ fn of_one_kind(whole: Option<&str>, reads: &Situation, request_ns: f64) -> Vec<S
     let is_near =
         |own: &SituationResult| own.op_ns.is_some_and(|own| own - fastest < REQUEST_SHARE * request_ns);
     let leading = reads.leaders().map(|leader| leader.store.clone());
-    match whole.map(|whole| (whole, reads.of(whole))) {
+    match whole.map(|whole| (whole, reads.result_for(whole))) {
         None => leading.collect(),
         Some((whole, Some(own))) if own.place == CandidateRank::Leads => vec![whole.to_owned()],
         Some((whole, Some(own))) if own.place == CandidateRank::Behind => match is_near(own) {

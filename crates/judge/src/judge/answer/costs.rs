@@ -116,7 +116,7 @@ impl<'r> Bill<'r> {
         let mut bill = Bill {
             store,
             load: pricing.load,
-            rates: pricing.prices.of(&candidate.adapter, store),
+            rates: pricing.prices.rates_for(&candidate.adapter, store),
             rounds: Vec::new(),
             memory_gb: 0.0,
             is_paid_by_op: candidate.traits.is_paid_by_request,

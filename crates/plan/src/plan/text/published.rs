@@ -205,7 +205,7 @@ impl Range {
         self.low <= other.high + hair && other.low <= self.high + hair
     }
 
-    fn over(self, other: Range) -> Range {
+    fn divide(self, other: Range) -> Range {
         Range { low: self.low / other.high, high: self.high / other.low }
     }
 
@@ -244,7 +244,7 @@ impl Derived {
             Ok(Range::around(mean, series.step.unwrap_or(0.0)))
         };
         let ratio =
-            |a: &PublishedSeries, b: &PublishedSeries| -> Result<Range> { Ok(mean(a)?.over(mean(b)?)) };
+            |a: &PublishedSeries, b: &PublishedSeries| -> Result<Range> { Ok(mean(a)?.divide(mean(b)?)) };
         let one = |range: Result<Range>| range.map(|range| vec![range]);
         match (self.by, series.as_slice()) {
             (Derivation::Sum, [a]) => {
@@ -274,7 +274,7 @@ impl Derived {
 fn each(a: &PublishedSeries, b: &PublishedSeries) -> Vec<Range> {
     let around = |series: &PublishedSeries, value: f64| Range::around(value, series.step.unwrap_or(0.0));
     let pairs = a.values.iter().zip(&b.values);
-    pairs.map(|(x, y)| around(a, *x).over(around(b, *y)).map(|ratio| ratio * 100.0)).collect()
+    pairs.map(|(x, y)| around(a, *x).divide(around(b, *y)).map(|ratio| ratio * 100.0)).collect()
 }
 
 fn spread(series: &PublishedSeries) -> Result<Range> {

@@ -120,7 +120,7 @@ impl ErrorKind {
     ];
 
     /// Returns the wording used in reports.
-    pub fn words(self) -> String {
+    pub fn description(self) -> String {
         let of = match self.of {
             RequestKind::Read => "read",
             RequestKind::Write => "write",

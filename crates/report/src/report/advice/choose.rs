@@ -110,7 +110,9 @@ fn lacking(needs: &[Need]) -> String {
 fn speed(advice: &Advice, store: &str) -> Vec<String> {
     let (mut alone, mut shared) = (Vec::new(), Vec::new());
     for situation in &advice.situations {
-        let Some(own) = situation.of(store).filter(|own| own.place == CandidateRank::Leads) else { continue };
+        let Some(own) = situation.result_for(store).filter(|own| own.place == CandidateRank::Leads) else {
+            continue;
+        };
         let others = || situation.standings.iter().filter(|other| other.store != store);
         let looks_faster =
             |other: &SituationResult| other.op_ns.zip(own.op_ns).is_some_and(|(other, own)| other < own);

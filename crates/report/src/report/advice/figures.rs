@@ -28,7 +28,7 @@ pub(super) struct WorkTime {
 impl WorkTime {
     pub(super) fn new(result: &RunResult, situation: &Situation, store: &str) -> WorkTime {
         let cell = cell_of(result, store, &situation.phase);
-        let standing = situation.of(store);
+        let standing = situation.result_for(store);
         let place = standing.map(|standing| standing.place);
         // Writes of delivery servers go to the store behind them.
         let is_own_work = |cell: &Cell| {

@@ -59,7 +59,7 @@ pub(super) fn of(
 /// Ratio of the time per op to the fastest's; `None` for a candidate that is not compared with it.
 fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Option<Interval> {
     // Every group of candidates that are compared with each other has a best of its own.
-    let standing = situation.of(store).filter(|of| of.place <= CandidateRank::Behind)?;
+    let standing = situation.result_for(store).filter(|of| of.place <= CandidateRank::Behind)?;
     // A fastest candidate whose time is mostly blobwise's own work has no rank in its phase. Then only the recommendation compares
     // the others with it, and its intervals have no lower end.
     let is_best = |of: &&SituationResult| of.times == Some(1.0) && of.times_at_most == Some(1.0);

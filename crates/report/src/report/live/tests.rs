@@ -45,7 +45,7 @@ fn the_ratios_are_those_of_the_answer() {
     let text = joined(&lines);
     assert!(text.contains("± with 95 % confidence after 6 rounds."), "{text}");
     let situation = &result.advice.as_ref().unwrap().situations[0];
-    let standing = situation.of("one[it_is_so_and_so=true]").unwrap();
+    let standing = situation.result_for("one[it_is_so_and_so=true]").unwrap();
     let (times, at_most) = (standing.times.unwrap(), standing.times_at_most.unwrap());
     let percent = (100.0 * (at_most / times - 1.0)).ceil();
     let line = lines.iter().find(|line| line.contains("=true]")).unwrap();
