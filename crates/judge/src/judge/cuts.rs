@@ -118,7 +118,7 @@ mod tests {
         })
     }
 
-    fn of(findings: Vec<Value>) -> (Vec<Control>, Vec<CrashResult>) {
+    fn lines_of(findings: Vec<Value>) -> (Vec<Control>, Vec<CrashResult>) {
         let mut result = fixture::result("", Vec::new(), Vec::new());
         result.findings = serde_json::from_value(Value::Array(findings)).unwrap();
         lines(&result)
@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn cuts_of_rounds_add_up_and_are_judged_together() {
-        let (controls, lines) = of(vec![finding(1, 6, 0), finding(2, 6, 0)]);
+        let (controls, lines) = lines_of(vec![finding(1, 6, 0), finding(2, 6, 0)]);
         assert_eq!((controls.len(), lines.len()), (1, 1));
         let found = lines[0].finding.as_ref().unwrap();
         assert_eq!((found.cuts, found.lost_recent), (12, 2));
         assert_eq!(found.open_seconds, Some(OpenTimes { middle: 1.5, longest: 4.0 }));
         // Six cuts would be too few.
         assert_eq!(lines[0].verdict, Some(LossVerdict::Confirmed));
-        let (_, lines) = of(vec![finding(1, 6, 0), finding(2, 6, 2), finding(3, 6, 1)]);
+        let (_, lines) = lines_of(vec![finding(1, 6, 0), finding(2, 6, 2), finding(3, 6, 1)]);
         let found = lines[0].finding.as_ref().unwrap();
         assert_eq!((lines[0].verdict, found.damages()), (Some(LossVerdict::Refuted), 3));
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     fn a_control_that_came_out_wrong_in_any_round_takes_every_verdict() {
         let mut wrong = finding(2, 6, 0);
         wrong["power_cuts"]["controls"][0]["lost"] = json!(0);
-        let (controls, lines) = of(vec![finding(1, 6, 0), wrong]);
+        let (controls, lines) = lines_of(vec![finding(1, 6, 0), wrong]);
         assert_eq!((controls.len(), lines[0].verdict), (2, None));
     }
 }

@@ -207,17 +207,17 @@ pub fn warnings(plan: &Design, result: &RunResult) -> Vec<Warning> {
     let first: Vec<Disturbance> = result.set_aside.iter().flat_map(|aside| aside.why.clone()).collect();
     let mut warnings = Vec::new();
     if !kept.is_empty() {
-        warnings.push(Warning::Disturbed(told(result, &kept, &again)));
+        warnings.push(Warning::Disturbed(disturbed_rounds(result, &kept, &again)));
     }
     if !result.set_aside.is_empty() {
-        warnings.push(Warning::RepeatedRounds(told(result, &first, &[])));
+        warnings.push(Warning::RepeatedRounds(disturbed_rounds(result, &first, &[])));
     }
     warnings
 }
 
 /// Collects the evidence round by round, and the activity of other programs in most rounds. The rounds in `again` are
 /// second measurements.
-fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> DisturbedRounds {
+fn disturbed_rounds(result: &RunResult, found: &[Disturbance], again: &[u32]) -> DisturbedRounds {
     let is_usual = |reason: &Disturbance| {
         matches!(reason.cause, Cause::OthersIo { .. }) && is_usual(found, &reason.cause, result.fixed.rounds)
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cells::{device_bytes_per_byte, memory, writes};
 use super::interval::{paired_ratio, rate};
-use super::math::growth::Curve;
+use super::math::growth::GrowthCurve;
 use crate::plan::text::{Design, Phase};
 use crate::result::{
     CandidateResult, Cell, CurveFigure, CurveStep, GrowthForecast, GrowthOutcome, Interval, Round, Status,
@@ -87,7 +87,7 @@ fn measured<'c>(cells: &'c [Cell], steps: &[(u64, &Phase)], store: &str) -> Vec<
 }
 
 /// Returns a figure at all steps, over the rounds that have it at each of them; `None` if there is no such round.
-fn curve(measured: &[(u64, &Cell)], value: Value) -> Option<Curve> {
+fn curve(measured: &[(u64, &Cell)], value: Value) -> Option<GrowthCurve> {
     let numbers: BTreeSet<u32> =
         measured.iter().flat_map(|(_, cell)| cell.rounds.iter().map(|round| round.round)).collect();
     let of_round = |number: u32| -> Option<Vec<f64>> {
@@ -99,11 +99,16 @@ fn curve(measured: &[(u64, &Cell)], value: Value) -> Option<Curve> {
     };
     let rounds: Vec<Vec<f64>> = numbers.into_iter().filter_map(of_round).collect();
     let blobs = measured.iter().map(|(blobs, _)| *blobs as f64).collect();
-    (!rounds.is_empty()).then_some(Curve { blobs, rounds })
+    (!rounds.is_empty()).then_some(GrowthCurve { blobs, rounds })
 }
 
 /// Extrapolates a curve. If times of reads bend where the device begins to read more, that is the reason.
-fn forecast(curve: &Curve, figure: CurveFigure, measured: &[(u64, &Cell)], blobs: u64) -> GrowthForecast {
+fn forecast(
+    curve: &GrowthCurve,
+    figure: CurveFigure,
+    measured: &[(u64, &Cell)],
+    blobs: u64,
+) -> GrowthForecast {
     let forecast = curve.forecast(blobs);
     let [.., (_, before), (_, last)] = measured else { return forecast };
     if figure != CurveFigure::Time || forecast.outcome != GrowthOutcome::Bends || writes(last) {
@@ -120,7 +125,7 @@ fn described(
     store: &str,
     phase: &str,
     figure: CurveFigure,
-    curve: &Curve,
+    curve: &GrowthCurve,
     (exponent, forecast): (Option<Interval>, Option<GrowthForecast>),
 ) -> Option<StepCurve> {
     let at = |step: usize| -> Vec<f64> { curve.rounds.iter().map(|values| values[step]).collect() };

@@ -134,7 +134,7 @@ mod tests {
         ))
     }
 
-    fn of(plan: &Plan, cells: Vec<Value>) -> Vec<Matrix> {
+    fn matrices_of(plan: &Plan, cells: Vec<Value>) -> Vec<Matrix> {
         let records = Records::new(candidates(plan), MeasuringProgram::default(), Machine::default());
         let cells: Vec<Cell> = cells.into_iter().map(|cell| serde_json::from_value(cell).unwrap()).collect();
         matrices(plan, &records, &cells)
@@ -166,7 +166,7 @@ mod tests {
             let refused = json!({"status": "not-possible", "rounds": [], "not_ranked": why});
             cells.push(at("refused", bytes, &[], refused));
         }
-        let [matrix] = &of(&plan, cells)[..] else { panic!("one phase") };
+        let [matrix] = &matrices_of(&plan, cells)[..] else { panic!("one phase") };
         assert_eq!((matrix.reference.as_str(), matrix.compared, matrix.cells.len()), ("files/hashed", 3, 9));
         assert!((matrix.confidence - (1.0 - 0.05 / 3.0)).abs() < 1e-12);
         let of_candidate = |store: &str| -> Vec<&MatrixCell> {
@@ -196,11 +196,11 @@ mod tests {
             };
             SIZES.into_iter().flat_map(both).collect()
         };
-        assert_eq!(of(&plan("sweep = '1kB,10kB,100kB'"), cells()).len(), 1);
-        assert!(of(&plan(""), cells()).is_empty());
+        assert_eq!(matrices_of(&plan("sweep = '1kB,10kB,100kB'"), cells()).len(), 1);
+        assert!(matrices_of(&plan(""), cells()).is_empty());
         let document =
             "sweep = '1kB,10kB,100kB'\n[document]\ntitle = 't'\nauthor = 'a'\ndate = 'd'\nmachine = 'm'";
-        assert!(of(&plan(document), cells()).is_empty());
+        assert!(matrices_of(&plan(document), cells()).is_empty());
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
                     cells.push(at(store, *bytes, &times(), json!({})));
                 }
             }
-            let matrix = of(&plan, cells).remove(0);
+            let matrix = matrices_of(&plan, cells).remove(0);
             assert_eq!(matrix.compared, 28);
             let is_different = |cell: &MatrixCell| matches!(cell.verdict, Verdict::Faster | Verdict::Slower);
             wrong += u32::from(matrix.cells.iter().any(is_different));

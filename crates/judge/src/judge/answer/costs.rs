@@ -21,7 +21,8 @@ pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
     let unfit = result.advice.iter().flat_map(|advice| &advice.unfit);
     let unfit: Vec<&str> = unfit.map(|unfit| unfit.store.as_str()).collect();
     let meant = eligible(result).into_iter().filter(|candidate| !unfit.contains(&candidate.store.as_str()));
-    let bills: Vec<Bill<'_>> = meant.map(|candidate| Bill::of(result, pricing, &works, candidate)).collect();
+    let bills: Vec<Bill<'_>> =
+        meant.map(|candidate| Bill::for_candidate(result, pricing, &works, candidate)).collect();
     let compared = compared(&bills);
     let ranking = ranked(&compared, None);
     let first = leaders_of(ranking.as_ref());
@@ -106,7 +107,7 @@ impl ResourceCosts {
 }
 
 impl<'r> Bill<'r> {
-    fn of(
+    fn for_candidate(
         result: &'r RunResult,
         pricing: &Pricing,
         works: &[MonthlyOps],

@@ -30,7 +30,7 @@ pub fn judge(result: &RunResult) -> Vec<Claim> {
 
 /// Judges a claim with its sub-claims.
 fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
-    let mut tree = ClaimTree::of(result, claim);
+    let mut tree = ClaimTree::new(result, claim);
     let mut leaves = Vec::new();
     tree.leaves(&mut leaves);
     hold(leaves);
@@ -129,7 +129,7 @@ enum RangePosition {
 }
 
 impl<'c> ClaimTree<'c> {
-    fn of(result: &RunResult, claim: &'c ClaimText) -> ClaimTree<'c> {
+    fn new(result: &RunResult, claim: &'c ClaimText) -> ClaimTree<'c> {
         ClaimTree::grown(result, std::borrow::Cow::Borrowed(claim))
     }
 

@@ -1,7 +1,7 @@
 //! Quantities that claims are about, calculated from values by round: ratios, differences, slopes, extremes,
 //! variations.
 
-use super::values::{RoundValues, cells as cells_of, comparable, is_by_order, over, parts, values};
+use super::values::{RoundValues, cells as cells_of, comparable, divide, is_by_order, parts, values};
 use crate::judge::cells;
 use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
 use crate::plan::text::{DetailedOperand, Metric, Quantity};
@@ -203,7 +203,7 @@ pub(super) fn slope(result: &RunResult, targets: &[DetailedOperand]) -> Result<Q
         (true, [only]) => steps(only)?,
         (true, [above, below]) => {
             let pairs = steps(above)?.into_iter().zip(steps(below)?);
-            pairs.map(|(above, below)| over(&above, &below)).collect()
+            pairs.map(|(above, below)| divide(&above, &below)).collect()
         }
         _ => targets.iter().map(|target| values(result, target)).collect::<Result<_, _>>()?,
     };

@@ -239,14 +239,14 @@ fn plans_name_steps_that_there_are() {
         assert_eq!(stranger, None, "{plan}: {}", target.candidate);
         target.steps.len()
     };
-    fn of(claim: &ClaimText) -> Vec<DetailedOperand> {
+    fn operands(claim: &ClaimText) -> Vec<DetailedOperand> {
         let own = claim.candidates.iter().map(|candidate| claim.target(candidate));
-        own.chain(claim.parts().iter().flat_map(of)).collect()
+        own.chain(claim.parts().iter().flat_map(operands)).collect()
     }
     let mut named = 0;
     for (name, text) in SHIPPED {
         let plan = PlanText::parse(text).unwrap();
-        named += plan.claim.iter().flat_map(of).map(|target| check(name, target)).sum::<usize>();
+        named += plan.claim.iter().flat_map(operands).map(|target| check(name, target)).sum::<usize>();
         for table in &plan.published {
             let candidates = table.series.iter().filter_map(|series| series.today.as_ref());
             named += candidates.map(|candidate| check(name, table.target(candidate))).sum::<usize>();

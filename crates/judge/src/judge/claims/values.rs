@@ -299,7 +299,7 @@ pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<RoundValues,
 /// Returns the wall-clock time per blob: the time of an op divided by its blobs.
 pub(super) fn for_a_blob(cells: &[&Cell]) -> RoundValues {
     let blobs = per_op(cells, |round| Some(round.blobs as f64));
-    over(&time(cells), &blobs)
+    divide(&time(cells), &blobs)
 }
 
 /// Keeps the rounds that all parts have.
@@ -385,6 +385,6 @@ pub(super) fn is_by_order(target: &DetailedOperand) -> bool {
     target.after.is_some() || target.before.is_some()
 }
 
-pub(super) fn over(above: &RoundValues, below: &RoundValues) -> RoundValues {
+pub(super) fn divide(above: &RoundValues, below: &RoundValues) -> RoundValues {
     above.iter().filter_map(|(round, value)| Some((*round, value / below.get(round)?))).collect()
 }

@@ -18,7 +18,7 @@ pub struct Series {
 
 impl Series {
     /// Returns the mean logarithm of the ratio to `other`, over the rounds that both have.
-    pub fn over(&self, other: &Series) -> Option<Moments> {
+    pub fn ratio_to(&self, other: &Series) -> Option<Moments> {
         Some(Moments { slack: self.slack.max(other.slack), ..Moments::from_values(&self.logs_over(other))? })
     }
 
@@ -45,7 +45,7 @@ pub fn with_reference(candidate: &Series, reference: &Series) -> Option<(Interva
 
 /// Returns the ratio of two candidates with an interval of this confidence (0 to 1), and its verdict.
 pub fn compared(candidate: &Series, other: &Series, confidence: f64) -> Option<(Interval, Verdict)> {
-    let moments = candidate.over(other)?;
+    let moments = candidate.ratio_to(other)?;
     let interval = moments.exp_interval(confidence);
     Some((interval, verdict(&interval)))
 }
@@ -87,14 +87,14 @@ pub fn rank(candidates: &[Series]) -> Option<Ranking> {
     let mut ranking = Ranking { best: best.label.clone(), leaders: Vec::new(), ratios: BTreeMap::new() };
     for candidate in candidates {
         let beaten = candidates.iter().filter(|other| other.label != candidate.label).any(|other| {
-            other.over(candidate).is_some_and(|moments| {
+            other.ratio_to(candidate).is_some_and(|moments| {
                 let low = moments.mean - t(moments.degrees) * moments.error - moments.slack;
                 moments.degrees > 0.0 && low > 0.0
             })
         });
         let mut equal = false;
         if candidate.label != best.label
-            && let Some(moments) = candidate.over(best)
+            && let Some(moments) = candidate.ratio_to(best)
         {
             let interval = moments.exp_interval(confidence);
             let verdict = verdict(&interval);

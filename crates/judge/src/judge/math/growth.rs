@@ -9,14 +9,14 @@ use crate::rules::{GROWTH_STEPS_MIN, NOISE_MIN, VERDICT_ROUNDS};
 
 /// Values of a curve: the number of blobs at each step, and by round the value at each step. All values are above 0.
 #[derive(Clone, Debug)]
-pub struct Curve {
+pub struct GrowthCurve {
     /// Number of blobs at each step, ascending.
     pub blobs: Vec<f64>,
     /// Values of each round.
     pub rounds: Vec<Vec<f64>>,
 }
 
-impl Curve {
+impl GrowthCurve {
     /// Returns the slope of the logarithm of the value over that of the number of blobs, with its interval over rounds; `None`
     /// with fewer than two steps.
     pub fn exponent(&self) -> Option<Interval> {
@@ -177,14 +177,14 @@ mod tests {
     const STEPS: [f64; 7] = [1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6];
 
     /// Five rounds of a store with this law, each value with 2 % of noise.
-    fn measured(law: fn(f64) -> f64, seed: u64) -> Curve {
+    fn measured(law: fn(f64) -> f64, seed: u64) -> GrowthCurve {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut noisy = |blobs: &f64| {
             let noise: f64 = StandardNormal.sample(&mut random);
             law(*blobs) * (0.02 * noise).exp()
         };
         let rounds = (0..5).map(|_| STEPS.iter().map(&mut noisy).collect()).collect();
-        Curve { blobs: STEPS.to_vec(), rounds }
+        GrowthCurve { blobs: STEPS.to_vec(), rounds }
     }
 
     /// Of 200 runs of a store with this law: how often an extrapolation to ten times the blobs was made, and how often the truth
@@ -235,7 +235,7 @@ mod tests {
             [|_| 5e3, |blobs| 2e3 + 300.0 * blobs.ln(), |blobs| 40.0 * blobs.sqrt()];
         let names = [GrowthLaw::Constant, GrowthLaw::Logarithmic, GrowthLaw::Power];
         for (law, wanted) in laws.into_iter().zip(names) {
-            let curve = Curve { blobs: STEPS.to_vec(), rounds: vec![STEPS.map(law).to_vec(); 5] };
+            let curve = GrowthCurve { blobs: STEPS.to_vec(), rounds: vec![STEPS.map(law).to_vec(); 5] };
             let forecast = curve.forecast(10_000_000);
             assert!(is_within(&forecast.last_step.unwrap(), law(1e6)), "{forecast:?}");
             let GrowthOutcome::Expected { law: found, .. } = forecast.outcome else { panic!("{forecast:?}") };
@@ -249,7 +249,7 @@ mod tests {
         assert!(is_within(&exponent, 0.5) && (exponent.median - 0.5).abs() < 0.02, "{exponent:?}");
         let falling = measured(|blobs| 1e6 / blobs, 1).exponent().unwrap();
         assert!(falling.high.unwrap() < -0.9, "{falling:?}");
-        let once = Curve { rounds: measured(|_| 1.0, 1).rounds[..1].to_vec(), blobs: STEPS.to_vec() };
+        let once = GrowthCurve { rounds: measured(|_| 1.0, 1).rounds[..1].to_vec(), blobs: STEPS.to_vec() };
         assert_eq!(once.exponent().unwrap().low, None);
     }
 
@@ -268,7 +268,7 @@ mod tests {
         few.rounds.truncate(4);
         assert_eq!(few.forecast(10_000_000).outcome, GrowthOutcome::TooFewRounds);
         let wild = [1.0, 4.0, 1.2, 5.0, 0.9, 4.5, 1.1].to_vec();
-        let wild = Curve { blobs: STEPS.to_vec(), rounds: vec![wild; 5] };
+        let wild = GrowthCurve { blobs: STEPS.to_vec(), rounds: vec![wild; 5] };
         assert_eq!(wild.forecast(10_000_000).outcome, GrowthOutcome::Scatters);
     }
 }

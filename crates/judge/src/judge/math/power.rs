@@ -52,7 +52,7 @@ impl DetectionTarget {
     /// these two runs; `None` if one of them has a single round.
     pub fn smallest_fall(&self, old: &Series, new: &Series) -> Option<f64> {
         if self.in_turn {
-            return new.over(old).filter(|apart| apart.degrees > 0.0).map(|apart| self.fall(&apart));
+            return new.ratio_to(old).filter(|apart| apart.degrees > 0.0).map(|apart| self.fall(&apart));
         }
         let (old, new) = (old.moments()?, new.moments()?);
         let apart = new.less(&old);
@@ -63,7 +63,8 @@ impl DetectionTarget {
     /// most `most`. `None` if these do not suffice or the variance is unknown.
     pub fn rounds_for(&self, fall: f64, old: &Series, new: &Series, most: u32) -> Option<u32> {
         // In alternating runs only one quantity varies: the ratio of each round.
-        let known = if self.in_turn { vec![new.over(old)?] } else { vec![new.moments()?, old.moments()?] };
+        let known =
+            if self.in_turn { vec![new.ratio_to(old)?] } else { vec![new.moments()?, old.moments()?] };
         if known.iter().any(|moments| moments.degrees < 1.0) {
             return None;
         }

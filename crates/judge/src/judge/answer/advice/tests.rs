@@ -11,11 +11,11 @@ use crate::subjects::candidates;
 
 /// Returns the recommendation for a run of three candidates, `a`, `b` and `c`, that take these seconds for 1,000 ops in
 /// each phase. `over` replaces fields in the cell of the candidate with this number.
-fn of(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
+fn advise(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
     of_plan("", levels, over)
 }
 
-/// Like [`of`], with further lines in the plan.
+/// Like [`advise`], with further lines in the plan.
 fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
     let stores = some_stores();
     let mut cells = Vec::new();
@@ -94,7 +94,7 @@ fn named(places: &[(&str, CandidateRank)]) -> Vec<(String, CandidateRank)> {
 
 #[test]
 fn one_place_is_the_one_whose_worst_case_is_least() {
-    let advice = of(&[("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])], &[]).unwrap();
+    let advice = advise(&[("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])], &[]).unwrap();
     let warm = [("a", CandidateRank::Leads), ("b", CandidateRank::Behind), ("c", CandidateRank::Behind)];
     assert_eq!(places(&advice, "read-warm"), named(&warm));
     let next = advice.situations[0].next.as_ref().unwrap();
@@ -117,16 +117,16 @@ fn files_are_recommended_without_root_though_their_cold_reads_cannot_be_compared
     let lukewarm =
         |candidate: usize, kind: &str| (candidate, "read-cold", json!({"cache": "lukewarm", "kind": kind}));
     let changes = [lukewarm(0, "files"), lukewarm(1, "embedded"), lukewarm(2, "embedded")];
-    let advice = of(&levels, &changes).unwrap();
+    let advice = advise(&levels, &changes).unwrap();
     assert_eq!(advice.not_counted, ["read-cold"]);
     let stores: Vec<&str> = advice.one_place.iter().map(|worst| worst.store.as_str()).collect();
     assert_eq!(stores, ["a", "b", "c"]);
-    assert_eq!(of(&levels, &[]).unwrap().not_counted, [""; 0]);
+    assert_eq!(advise(&levels, &[]).unwrap().not_counted, [""; 0]);
 }
 
 #[test]
 fn the_next_choice_has_the_interval_of_the_ranking() {
-    let advice = of(&[("read-warm", [1.0, 2.0, 4.0])], &[]).unwrap();
+    let advice = advise(&[("read-warm", [1.0, 2.0, 4.0])], &[]).unwrap();
     let times = advice.situations[0].next.as_ref().unwrap().times.unwrap();
     let (low, high) = (times.low.unwrap(), times.high.unwrap());
     assert!(low < times.median && times.median < high && (1.9..2.1).contains(&times.median), "{times:?}");
@@ -141,7 +141,7 @@ fn too_few_rounds_decide_nothing() {
         let rounds = cell("x", "read-warm", &around(level, 0)[..4], json!({}));
         json!({"rounds": rounds["rounds"]})
     };
-    let advice = of(&levels, &[(1, "read-warm", four(2.0))]).unwrap();
+    let advice = advise(&levels, &[(1, "read-warm", four(2.0))]).unwrap();
     let warm =
         [("a", CandidateRank::Undecided), ("b", CandidateRank::Undecided), ("c", CandidateRank::Undecided)];
     assert_eq!(places(&advice, "read-warm"), named(&warm));
@@ -158,7 +158,7 @@ fn rounds_that_differ_too_much_decide_nothing_among_those_in_front() {
     // Its times vary from 0.4 to 3 times its level between rounds; those of the fastest candidate do not change.
     let wild: Vec<f64> = around(1.1, 1).iter().zip([3.0, 0.4].iter().cycle()).map(|(a, b)| a * b).collect();
     let wild = json!({"rounds": cell("x", "read-warm", &wild, json!({}))["rounds"]});
-    let advice = of(&[("read-warm", [1.0, 1.1, 40.0])], &[(1, "read-warm", wild)]).unwrap();
+    let advice = advise(&[("read-warm", [1.0, 1.1, 40.0])], &[(1, "read-warm", wild)]).unwrap();
     let places = places(&advice, "read-warm");
     assert!(places[..2].iter().all(|(_, place)| *place == CandidateRank::Undecided), "{places:?}");
     assert_eq!(places[2], ("c".to_owned(), CandidateRank::Behind));
@@ -170,18 +170,18 @@ fn rounds_that_differ_too_much_decide_nothing_among_those_in_front() {
 fn no_place_is_recommended_that_others_look_faster_than() {
     let levels = [("read-warm", [1.0, 1.5, 4.0]), ("overwrite", [1.0, 2.0, 4.0])];
     let short = json!({"not_ranked": {"code": "too-short", "ops": 95, "seconds": 0.01}});
-    let decided = of(&levels, &[]).unwrap();
+    let decided = advise(&levels, &[]).unwrap();
     assert!(decided.undecided.is_none() && decided.one_place[0].store == "a");
-    let advice = of(&levels, &[(0, "overwrite", short.clone())]).unwrap();
+    let advice = advise(&levels, &[(0, "overwrite", short.clone())]).unwrap();
     let undecided = advice.undecided.unwrap();
     assert_eq!((undecided.phase.as_str(), undecided.stores), ("overwrite", vec!["a".to_owned()]));
     assert!(advice.one_place.is_empty());
     // One that looks slower changes nothing.
-    let slower = of(&levels, &[(2, "overwrite", short)]).unwrap();
+    let slower = advise(&levels, &[(2, "overwrite", short)]).unwrap();
     assert!(slower.undecided.is_none() && slower.one_place[0].store == "a", "{slower:?}");
     // One that promises less is faster for that reason.
     let weaker = json!({"not_ranked": {"code": "weaker-class", "class": "none"}});
-    let weaker = of(&levels, &[(0, "overwrite", weaker)]).unwrap();
+    let weaker = advise(&levels, &[(0, "overwrite", weaker)]).unwrap();
     assert!(weaker.undecided.is_none() && weaker.one_place[0].store == "b", "{weaker:?}");
 }
 
@@ -189,14 +189,14 @@ fn no_place_is_recommended_that_others_look_faster_than() {
 fn who_is_faster_with_the_harness_leads_though_the_harness_is_most_of_it() {
     let share = |share: f64| json!({"harness_share": share, "not_ranked": {"code": "mostly-harness", "share": share}});
     let levels = [("read-warm", [1.0, 2.0, 3.0]), ("overwrite", [1.0, 1.0, 1.0])];
-    let advice = of(&levels, &[(0, "read-warm", share(0.6))]).unwrap();
+    let advice = advise(&levels, &[(0, "read-warm", share(0.6))]).unwrap();
     assert_eq!(places(&advice, "read-warm")[0], ("a".to_owned(), CandidateRank::Leads));
     let warm = &advice.situations[0].standings;
     assert!(warm[0].is_bound && !warm[1].is_bound, "{warm:?}");
     // At most 0.4 of its second are the store's, so the next takes at worst 5 times as long, not 2.
     assert!((5.0..5.3).contains(&warm[1].times_at_most.unwrap()), "{warm:?}");
     // One that is slower including the harness may be faster without.
-    let advice = of(&levels, &[(2, "read-warm", share(0.6))]).unwrap();
+    let advice = advise(&levels, &[(2, "read-warm", share(0.6))]).unwrap();
     assert_eq!(places(&advice, "read-warm")[2], ("c".to_owned(), CandidateRank::NotRanked));
     assert!(advice.one_place.iter().all(|worst| worst.store != "c"), "{advice:?}");
 }
@@ -205,7 +205,7 @@ fn who_is_faster_with_the_harness_leads_though_the_harness_is_most_of_it() {
 fn who_promises_something_else_is_not_compared() {
     let more = json!({"loss": {"after_kill": "nothing", "after_power_cut": "nothing"}});
     let levels = [("read-warm", [1.0, 1.0, 0.5]), ("overwrite", [1.0, 2.0, 0.5])];
-    let advice = of(&levels, &[(2, "overwrite", more)]).unwrap();
+    let advice = advise(&levels, &[(2, "overwrite", more)]).unwrap();
     let overwrite = [("a", CandidateRank::Leads), ("b", CandidateRank::Behind), ("c", CandidateRank::Apart)];
     assert_eq!(places(&advice, "overwrite"), named(&overwrite));
     assert_eq!(advice.one_place.iter().map(|worst| worst.store.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -217,8 +217,8 @@ fn where_nothing_can_be_chosen_nothing_is_advised() {
         (number, "read-warm", json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}}))
     };
     let levels = [("read-warm", [1.0, 2.0, 3.0])];
-    assert!(of(&levels, &[0, 1].map(failed)).is_none());
-    let one = of(&levels, &[failed(0)]).unwrap();
+    assert!(advise(&levels, &[0, 1].map(failed)).is_none());
+    let one = advise(&levels, &[failed(0)]).unwrap();
     assert!(one.one_place.is_empty(), "of one kind of work its leaders are the answer: {one:?}");
 }
 
@@ -228,7 +228,7 @@ fn who_does_not_serve_what_is_needed_stands_in_no_column() {
     let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])];
     let all = of_plan("need = ['ranges', 'durable']", &levels, &[]).unwrap();
     assert!(all.unfit.is_empty() && all.fit == ["a", "b", "c"], "{all:?}");
-    assert_eq!(all.situations, of(&levels, &[]).unwrap().situations);
+    assert_eq!(all.situations, advise(&levels, &[]).unwrap().situations);
     let one = of_plan("need = ['ranges', 'transactions']", &levels, &[]).unwrap();
     assert_eq!(one.fit, ["c"]);
     let unfit: Vec<(&str, &[Need])> =

@@ -27,7 +27,7 @@ fn with_bands(value: &mut Value, bands: &[(&str, u64, f64)], salt: usize) {
 }
 
 /// Runs two candidates, `a` and `b`, with these times for small, medium and large blobs in two kinds of reads.
-fn of(bands: [[(&str, u64, f64); 3]; 2], over: &Value) -> (Vec<SizeAdvice>, [String; 2]) {
+fn advise(bands: [[(&str, u64, f64); 3]; 2], over: &Value) -> (Vec<SizeAdvice>, [String; 2]) {
     let stores: [String; 2] = some_stores()[..2].to_vec().try_into().unwrap();
     let mut cells = Vec::new();
     for phase in ["read-warm", "read-cold"] {
@@ -60,7 +60,7 @@ fn leading<'s>(of_size: &'s SizeAdvice, phase: &str) -> Vec<&'s str> {
 
 #[test]
 fn every_class_has_the_fastest_of_its_own_size() {
-    let (classes, [a, b]) = of(SMALL_WINS, &json!({}));
+    let (classes, [a, b]) = advise(SMALL_WINS, &json!({}));
     let all: Vec<SizeClass> = classes.iter().map(|of_size| of_size.class).collect();
     assert_eq!(all, SizeClass::ALL);
     let shares: Vec<f64> = classes.iter().map(|of_size| of_size.reads_share).collect();
@@ -80,19 +80,19 @@ fn a_class_that_was_read_too_seldom_or_not_in_every_round_says_nothing() {
     // Three rounds of 20 reads in half a millisecond have too few ops, too little time and too few rounds.
     let few = SMALL_WINS
         .map(|bands| bands.map(|(band, ops, time)| (band, if ops == 300 { 20 } else { ops }, time)));
-    let (classes, _) = of(few, &json!({}));
+    let (classes, _) = advise(few, &json!({}));
     let medium: Vec<&SizeAdvice> =
         classes.iter().filter(|of_size| of_size.class == SizeClass::Medium).collect();
     assert!(medium.is_empty(), "{medium:?}");
     assert_eq!(classes.len(), 2);
     // A single class is the whole run.
     let one = SMALL_WINS.map(|bands| bands.map(|(_, ops, time)| ("1-10 kB", ops, time)));
-    assert!(of(one, &json!({})).0.is_empty());
+    assert!(advise(one, &json!({})).0.is_empty());
 }
 
 #[test]
 fn reads_of_which_an_op_is_not_a_blob_have_no_size() {
-    let batches = |batch: u64| of(SMALL_WINS, &json!({"batch": batch})).0;
+    let batches = |batch: u64| advise(SMALL_WINS, &json!({"batch": batch})).0;
     assert_eq!(batches(1).len(), 3);
     // With one candidate left, there is nothing to compare.
     assert!(batches(4).is_empty());
@@ -101,7 +101,7 @@ fn reads_of_which_an_op_is_not_a_blob_have_no_size() {
 #[test]
 fn what_speaks_against_all_reads_speaks_against_those_of_a_size() {
     let outside = json!({"not_ranked": {"code": "one-round"}});
-    assert!(of(SMALL_WINS, &outside).0.is_empty());
+    assert!(advise(SMALL_WINS, &outside).0.is_empty());
     // Reasons about the amount of data are decided again for the part: here 500 reads.
     let judged = |over: Value, null_ns: f64| {
         let mut value = cell("a", "read-warm", &around(1.0, 0), over);

@@ -66,7 +66,7 @@ fn pricing() -> Pricing {
     Pricing { load, prices, age_days: 0 }
 }
 
-fn of<'c>(costs: &'c Costs, store: &str) -> &'c Month {
+fn month_of<'c>(costs: &'c Costs, store: &str) -> &'c Month {
     costs.months.iter().find(|month| month.store == store).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn total(month: &Month) -> Option<f64> {
 #[test]
 fn a_month_is_the_sum_worked_out_by_hand() {
     let costs = costs(&measured(|_| {}), &pricing());
-    let (a, b) = (of(&costs, "a"), of(&costs, "b"));
+    let (a, b) = (month_of(&costs, "a"), month_of(&costs, "b"));
     // 500 GB x 1.2 x 0.10.
     is(a.disk, 60.0);
     // (20 million x 1.5 + 1 million x 4) / 1 million x 0.20.
@@ -110,9 +110,9 @@ fn nothing_costs_least_after_too_few_rounds() {
     few.results.iter_mut().for_each(|cell| cell.rounds.truncate(2));
     few.store_rounds.retain(|visit| visit.round <= 2);
     let costs = costs(&few, &pricing());
-    is(total(of(&costs, "a")), 67.55);
+    is(total(month_of(&costs, "a")), 67.55);
     assert_eq!(
-        [of(&costs, "a").place, of(&costs, "b").place],
+        [month_of(&costs, "a").place, month_of(&costs, "b").place],
         [CandidateRank::Undecided, CandidateRank::Undecided]
     );
     assert!(costs.turns.is_empty());
@@ -125,8 +125,11 @@ fn prices_alone_turn_the_order() {
     pricing.prices.rates.machine.as_mut().unwrap().month = 6_000.0;
     let costs = costs(&measured(|_| {}), &pricing);
     // 0.06 + 6.8 + 75 against 0.05 + 4.4 + 239.56.
-    is(total(of(&costs, "a")), 81.86);
-    assert_eq!((of(&costs, "a").place, of(&costs, "b").place), (CandidateRank::Leads, CandidateRank::Behind));
+    is(total(month_of(&costs, "a")), 81.86);
+    assert_eq!(
+        (month_of(&costs, "a").place, month_of(&costs, "b").place),
+        (CandidateRank::Leads, CandidateRank::Behind)
+    );
 }
 
 #[test]
@@ -135,9 +138,9 @@ fn a_store_of_its_own_price_has_it() {
     let own = Rates { gb_month: Some(0.01), ..Rates::default() };
     pricing.prices.store.insert("a".to_owned(), own);
     let costs = costs(&measured(|_| {}), &pricing);
-    is(of(&costs, "a").disk, 6.0);
-    is(of(&costs, "b").disk, 50.0);
-    assert_eq!(of(&costs, "a").place, CandidateRank::Leads);
+    is(month_of(&costs, "a").disk, 6.0);
+    is(month_of(&costs, "b").disk, 50.0);
+    assert_eq!(month_of(&costs, "a").place, CandidateRank::Leads);
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn the_interval_of_a_month_is_that_of_its_rounds() {
     let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
     // (28 + 4) x 0.20 and (32 + 4) x 0.20, plus 60.75 for disk and machine.
     let Interval { median, low, high, .. } = mean(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
-    let month = of(&costs, "a").total.unwrap();
+    let month = month_of(&costs, "a").total.unwrap();
     is(Some(month.median), median);
     is(month.low, low.unwrap());
     is(month.high, high.unwrap());
@@ -157,7 +160,7 @@ fn the_interval_of_a_month_is_that_of_its_rounds() {
 fn a_month_is_the_sum_of_its_parts_however_rounds_differ() {
     let reads: [&[u64]; 2] = [&[100, 9_000, 100, 9_000, 100], &[0]];
     let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
-    let a = of(&costs, "a");
+    let a = month_of(&costs, "a");
     is(total(a), a.disk.unwrap() + a.requests.unwrap() + a.machine.unwrap());
 }
 
@@ -169,8 +172,8 @@ fn an_object_store_is_paid_for_its_ops_and_not_for_what_its_device_does() {
     pricing.load.cached = 0.5;
     let costs = costs(&result, &pricing);
     // 20 million GETs, cached or not, and a million PUTs; for `a` 10 million reads x 1.5 and a million writes x 4.
-    is(of(&costs, "b").requests, 4.2);
-    is(of(&costs, "a").requests, 3.8);
+    is(month_of(&costs, "b").requests, 4.2);
+    is(month_of(&costs, "a").requests, 3.8);
 }
 
 #[test]
@@ -184,24 +187,27 @@ fn what_was_not_seen_is_not_free() {
     };
     for value in [json!(0), Value::Null] {
         let costs = costs(&unseen(4, "device_reads", value), &pricing());
-        let b = of(&costs, "b");
+        let b = month_of(&costs, "b");
         assert_eq!(b.unknown, [UnknownCost::Requests { phase: "read-cold".to_owned() }]);
         assert!(b.total.is_none() && b.requests.is_none() && b.million_reads.is_none(), "{b:?}");
         assert!(b.disk.is_some() && b.place == CandidateRank::NotRanked, "what is known stands: {b:?}");
-        assert_eq!(of(&costs, "a").place, CandidateRank::Leads, "and another one is the cheapest");
+        assert_eq!(month_of(&costs, "a").place, CandidateRank::Leads, "and another one is the cheapest");
     }
     let costs_of = |result: RunResult| costs(&result, &pricing());
     let of_processor = costs_of(unseen(5, "total_cpu_ns", json!(0)));
-    assert_eq!(of(&of_processor, "b").unknown, [UnknownCost::Processor { phase: "overwrite".to_owned() }]);
+    assert_eq!(
+        month_of(&of_processor, "b").unknown,
+        [UnknownCost::Processor { phase: "overwrite".to_owned() }]
+    );
     let mut result = measured(|_| {});
     result.store_rounds.iter_mut().for_each(|visit| visit.footprint.space_amplification = Some(0.0));
     let of_disk = costs_of(result);
     assert!(of_disk.months.iter().all(|month| month.unknown == [UnknownCost::Disk] && month.disk.is_none()));
     let without = costs_of(measured(|cells| drop(cells.remove(4))));
-    assert_eq!(of(&without, "b").unknown, [UnknownCost::NotMeasured { phase: "read-cold".to_owned() }]);
+    assert_eq!(month_of(&without, "b").unknown, [UnknownCost::NotMeasured { phase: "read-cold".to_owned() }]);
     let mut result = measured(|_| {});
     result.candidates[1].traits.is_external = true;
-    assert_eq!(of(&costs_of(result), "b").unknown, [UnknownCost::Elsewhere]);
+    assert_eq!(month_of(&costs_of(result), "b").unknown, [UnknownCost::Elsewhere]);
 }
 
 #[test]
@@ -217,7 +223,7 @@ fn what_does_not_grow_with_the_blobs_is_paid_once() {
         let open = Footprint { grows_per_byte: None, log_bytes: Some(310), ..footprint.clone() };
         assert_eq!((open.bytes_with(100.0), open.added_per_byte()), (None, None));
     }
-    is(of(&costs(&result, &pricing()), "a").disk, 55.0);
+    is(month_of(&costs(&result, &pricing()), "a").disk, 55.0);
 }
 
 #[test]
@@ -226,8 +232,8 @@ fn what_has_no_price_is_left_out_of_all() {
     pricing.prices.rates = Rates { gb_month: Some(0.10), ..Rates::default() };
     let unseen = measured(|cells| cells[4]["rounds"][0]["device_reads"] = Value::Null);
     let costs = costs(&unseen, &pricing);
-    is(total(of(&costs, "a")), 60.0);
-    is(total(of(&costs, "b")), 50.0);
+    is(total(month_of(&costs, "a")), 60.0);
+    is(total(month_of(&costs, "b")), 50.0);
     assert!(costs.months.iter().all(|month| month.requests.is_none() && month.machine.is_none()));
 }
 
@@ -237,8 +243,8 @@ fn free_requests_cost_nothing_and_the_rest_does() {
     pricing.prices.rates.free_requests = Some(3e7);
     let costs = costs(&measured(|_| {}), &pricing);
     // 34 million minus 30; all 22 million are free.
-    is(of(&costs, "a").requests, 0.8);
-    assert_eq!(of(&costs, "b").requests, Some(0.0));
+    is(month_of(&costs, "a").requests, 0.8);
+    assert_eq!(month_of(&costs, "b").requests, Some(0.0));
 }
 
 #[test]
@@ -248,9 +254,9 @@ fn cached_reads_ask_the_device_for_nothing_and_take_what_warm_ones_take() {
     pricing.prices.rates.machine.as_mut().unwrap().memory_gb = 1e6;
     let costs = costs(&measured(|_| {}), &pricing);
     // (4 million x 1.5 + 4 million) / 1 million x 0.20.
-    is(of(&costs, "a").requests, 2.0);
+    is(month_of(&costs, "a").requests, 2.0);
     // 16 million x 10 us + 4 million x 100 us + 1 million x 500 us are 1,060 s.
-    is(of(&costs, "a").machine, 60.0 * 1_060.0 / 5_259_600.0);
+    is(month_of(&costs, "a").machine, 60.0 * 1_060.0 / 5_259_600.0);
     assert_eq!(costs.works.len(), 3);
 }
 
@@ -259,7 +265,7 @@ fn a_year_on_more_is_stored() {
     let mut pricing = pricing();
     pricing.load.growth = Some(0.03);
     // 60 x 1.03^12 + 6.8 + 0.75.
-    is(of(&costs(&measured(|_| {}), &pricing), "a").in_a_year, 60.0 * 1.425_760_886_8 + 7.55);
+    is(month_of(&costs(&measured(|_| {}), &pricing), "a").in_a_year, 60.0 * 1.425_760_886_8 + 7.55);
 }
 
 /// Without requests and with ample memory, a month of `a` costs 60 plus 0.0285193 per unit of load, one of `b` 50 plus
@@ -280,7 +286,7 @@ fn the_cheapest_changes_where_two_months_are_equal() {
 fn a_load_above_what_was_measured_has_no_month() {
     let slow = measured(|cells| cells[4]["ops_per_s"]["median"] = json!(5.0));
     let costs = costs(&slow, &pricing());
-    let b = of(&costs, "b");
+    let b = month_of(&costs, "b");
     // 20 million at 5 per second and 1 million at 100 per second, of 2,629,800 s.
     let [UnknownCost::TooMuch { times }] = b.unknown.as_slice() else { panic!("{b:?}") };
     is(Some(*times), 4_010_000.0 / 2_629_800.0);
@@ -295,11 +301,14 @@ fn who_promises_something_else_or_is_not_ranked_is_not_compared() {
     let costs_of = |change: &dyn Fn(&mut Vec<Value>)| costs(&measured(change), &pricing());
     let short = json!({"code": "too-short", "ops": 3, "seconds": 0.001});
     let not_ranked = costs_of(&|cells| cells[5]["not_ranked"] = short.clone());
-    assert_eq!(of(&not_ranked, "b").place, CandidateRank::NotRanked);
-    assert!(of(&not_ranked, "b").total.is_some());
-    assert_eq!(of(&not_ranked, "a").place, CandidateRank::Leads);
+    assert_eq!(month_of(&not_ranked, "b").place, CandidateRank::NotRanked);
+    assert!(month_of(&not_ranked, "b").total.is_some());
+    assert_eq!(month_of(&not_ranked, "a").place, CandidateRank::Leads);
     let apart = costs_of(&|cells| cells[5]["loss"] = weaker.clone());
-    assert_eq!((of(&apart, "a").place, of(&apart, "b").place), (CandidateRank::Leads, CandidateRank::Apart));
+    assert_eq!(
+        (month_of(&apart, "a").place, month_of(&apart, "b").place),
+        (CandidateRank::Leads, CandidateRank::Apart)
+    );
     assert!(apart.turns.is_empty());
 }
 
@@ -309,7 +318,10 @@ fn who_is_mostly_harness_is_not_compared_where_its_processor_time_decides() {
     let of_a = measured(|cells| cells[1]["not_ranked"] = mostly_harness.clone());
     // 66.80 without a machine, compared with 56.80 with one.
     let behind = costs(&of_a, &pricing());
-    assert!(of(&behind, "a").is_bound && of(&behind, "a").place == CandidateRank::Behind, "{behind:?}");
+    assert!(
+        month_of(&behind, "a").is_bound && month_of(&behind, "a").place == CandidateRank::Behind,
+        "{behind:?}"
+    );
     let of_b = measured(|cells| cells[4]["not_ranked"] = mostly_harness.clone());
     let mut dear = pricing();
     dear.prices.rates.gb_month = Some(0.0001);
@@ -317,7 +329,7 @@ fn who_is_mostly_harness_is_not_compared_where_its_processor_time_decides() {
     // 244.01, and 4.45 without a machine, compared with 81.86.
     let open = costs(&of_b, &dear);
     assert_eq!(
-        (of(&open, "a").place, of(&open, "b").place),
+        (month_of(&open, "a").place, month_of(&open, "b").place),
         (CandidateRank::Leads, CandidateRank::NotRanked)
     );
 }
