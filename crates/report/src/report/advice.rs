@@ -299,7 +299,7 @@ fn html(view: &PageData<'_>) -> Markup {
         p { (run_subject(result)) }
         ul { @for sentence in first.into_iter().flatten() { li { (led(&sentence)) } } }
         @for warning in warned::beside(result) { p.beside { (prose(&warning)) } }
-        @if let Some(picture) = picture::of(result, &view.looks, advice, &rows) { (picture) }
+        @if let Some(picture) = picture::figure(result, &view.looks, advice, &rows) { (picture) }
         @if !advice.situations.is_empty() {
             details {
                 summary { "The best and the next in each kind of work" }

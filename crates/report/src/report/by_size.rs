@@ -2,7 +2,7 @@
 
 use super::block::{Block, Medium};
 use super::section::{Section, new};
-use super::table::{Table, TableCell, shown, told};
+use super::table::{Table, TableCell, prose_cell, shown};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
 use super::view::work;
 use crate::judge::answer::rounds_to_decide;
@@ -16,7 +16,7 @@ const ABOUT: &str = "Reads of this size class alone, from the same run. Writes h
 
 const HEAD: [&str; 6] = ["size", "reads", "fastest", "#time", "next takes more", "times as long"];
 
-fn of(result: &RunResult) -> &[SizeAdvice] {
+fn size_advice(result: &RunResult) -> &[SizeAdvice] {
     result.advice.as_ref().map_or(&[], |advice| advice.by_size.as_slice())
 }
 
@@ -44,7 +44,7 @@ fn line(result: &RunResult, of_size: &SizeAdvice, situation: &Situation) -> Vec<
         Some(_) => Some("too few rounds to tell".to_owned()),
         None => Some(either(&leading(situation))).filter(|leading| !leading.is_empty()),
     };
-    let or_absent = |words: Option<String>| words.map_or(shown(None, |none: String| none), told);
+    let or_absent = |words: Option<String>| words.map_or(shown(None, |none: String| none), prose_cell);
     vec![
         of_size.class.name().into(),
         work::head(result, situation).line().into(),
@@ -56,21 +56,21 @@ fn line(result: &RunResult, of_size: &SizeAdvice, situation: &Situation) -> Vec<
 }
 
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
-    if of(result).is_empty() {
+    if size_advice(result).is_empty() {
         return Vec::new();
     }
     let mut all = vec![Block::Text(ABOUT.to_owned())];
     if medium == Medium::Terminal {
-        for of_size in of(result) {
+        for of_size in size_advice(result) {
             all.push(Block::List(vec![sentence(result, of_size)]));
             let told = |situation| Block::Below(of_situation(&of_size.advice, situation));
             all.extend(of_size.advice.situations.iter().map(told));
         }
         return all;
     }
-    all.push(Block::Subjects(of(result).iter().map(|of_size| sentence(result, of_size)).collect()));
+    all.push(Block::Subjects(size_advice(result).iter().map(|of_size| sentence(result, of_size)).collect()));
     let mut table = Table::new("The fastest in reads of each size", HEAD);
-    for of_size in of(result) {
+    for of_size in size_advice(result) {
         of_size.advice.situations.iter().for_each(|situation| table.push(line(result, of_size, situation)));
     }
     // Not printed: the sentences are on paper, and the table would take a seventh page.

@@ -8,7 +8,7 @@ use crate::units::counted;
 const NAMED: usize = 3;
 
 /// Describes the cause in one sentence.
-pub fn words(cause: &CutCause) -> String {
+pub fn describe(cause: &CutCause) -> String {
     let mut text = format!("{} {}: {}", subject(cause), is(cause.damage), reason(cause));
     if !cause.is_smallest && cause.by != CutBy::NotAgain {
         text +=

@@ -4,7 +4,7 @@ use super::block::{Block, Medium};
 use super::section::{Section, new};
 use super::table::{CellContent, Table, TableCell, named, shown};
 use super::view::money::{bounds, money, with_bounds};
-use super::view::months::{cheapest, done, of, too_old, unknown};
+use super::view::months::{cheapest, done, monthly_costs, too_old, unknown};
 use crate::judge::LOAD_TIMES;
 use crate::result::{Advice, CandidateRank, CheapestChange, Costs, Month, RunResult};
 use crate::units;
@@ -133,7 +133,7 @@ fn measured_at(result: &RunResult, costs: &Costs) -> String {
 // ---- blocks ----------------------------------------------------------------------------------------------------------
 
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
-    let Some(costs) = of(result) else { return Vec::new() };
+    let Some(costs) = monthly_costs(result) else { return Vec::new() };
     let said = Block::Subjects(sentences(result, costs));
     let signs = Signs::that_occur(costs);
     let (months, millions) = (Block::Table(months(costs, &signs)), millions(costs));

@@ -2,7 +2,7 @@
 
 use super::causes;
 use super::course;
-use super::crash_subject::{of_subject, on, subject};
+use super::crash_subject::{of_subject, subject, subject_on_file_system};
 use super::fault_injection;
 use super::table::{CellContent, Table, TableCell, shown};
 use super::terminal::{line, wrapped};
@@ -114,7 +114,7 @@ fn remarks(finding: &PowerCutResults) -> Vec<String> {
     }
     remarks.extend(finding.stuck.as_ref().map(|why| format!("ended early: {why}")));
     remarks.extend(finding.first.as_ref().map(|first| format!("first: {first}")));
-    remarks.extend(finding.causes.iter().map(|cause| format!("cause: {}", causes::words(cause))));
+    remarks.extend(finding.causes.iter().map(|cause| format!("cause: {}", causes::describe(cause))));
     let FileSystemCheck { by, cuts, wrong, first, not_checked } = &finding.checked;
     if *wrong > 0 {
         let first = first.as_ref().map(|first| format!(", first: {first}")).unwrap_or_default();
@@ -209,7 +209,7 @@ pub fn checks_on(report: &CrashReport, file_system: &str) -> String {
 /// Reasons for failures, and further remarks on lines and file systems.
 pub fn first_of_all(lines: &[CrashResult]) -> Vec<String> {
     let of = |line: &CrashResult| {
-        let on = on(line);
+        let on = subject_on_file_system(line);
         let mut said: Vec<String> = line.failed.iter().map(|why| format!("{on} failed: {why}.")).collect();
         let remarks = line.finding.iter().flat_map(remarks);
         said.extend(remarks.map(|words| format!("{on}: {words}.")));

@@ -3,7 +3,7 @@
 use super::block::{Block, put_in_markdown};
 use super::course;
 use super::crash::{self, cut, first_of_all, matrix, of_control, preloaded, summary};
-use super::crash_subject::{on, subject};
+use super::crash_subject::{subject, subject_on_file_system};
 use super::fault_injection;
 use super::page::Page;
 use crate::result::crash::{Control, CrashReport, CrashResult};
@@ -19,7 +19,8 @@ pub(super) fn who_keeps_what(controls: &[Control], lines: &[CrashResult]) -> Vec
 fn details(controls: &[Control], lines: &[CrashResult]) -> Vec<Block> {
     let mut all = vec![Block::Table(crash::details(lines))];
     all.extend(first_of_all(lines).into_iter().map(Block::Text));
-    let drawn = |line: &CrashResult| Some((on(line), course::lines(line.finding.as_ref()?)?));
+    let drawn =
+        |line: &CrashResult| Some((subject_on_file_system(line), course::lines(line.finding.as_ref()?)?));
     for (index, (on, [flushes, cuts])) in lines.iter().filter_map(drawn).enumerate() {
         all.extend((index == 0).then(|| Block::Text(format!("What every cut left. {}", course::LEGEND))));
         all.extend([Block::Text(format!("{on}:")), Block::Code("text", format!("{flushes}\n{cuts}"))]);

@@ -19,7 +19,7 @@ pub fn head_of(line: &CrashResult) -> String {
 }
 
 /// Identifies a line by store, class and file system.
-pub(super) fn on(line: &CrashResult) -> String {
+pub(super) fn subject_on_file_system(line: &CrashResult) -> String {
     format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
 }
 

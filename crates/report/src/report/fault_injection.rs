@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::block::Block;
-use super::crash_subject::{head_of, of_subject, on, subject};
+use super::crash_subject::{head_of, of_subject, subject, subject_on_file_system};
 use super::table::{Table, TableCell};
 use super::terminal::{line, wrapped};
 use crate::result::crash::besides::{
@@ -194,7 +194,8 @@ pub fn errors_table(report: &CrashReport) -> String {
 /// Tables of all results.
 pub(super) fn blocks(report: &CrashReport) -> Vec<Block> {
     let failed = report.lines.iter().flat_map(|of| of.besides.failed.iter().map(move |why| (of, why)));
-    let failed = failed.map(|(of, why)| Block::Text(format!("{} failed: {why}.", on(of))));
+    let failed =
+        failed.map(|(of, why)| Block::Text(format!("{} failed: {why}.", subject_on_file_system(of))));
     let parts = [kills(report), errors(report), ignored_flushes(report), flips(report)];
     parts.into_iter().flatten().chain(failed).collect()
 }
@@ -239,8 +240,9 @@ fn kills(report: &CrashReport) -> Vec<Block> {
         ]
     };
     let mut all = part(report, ("Kills", of_all_kills), heads, |besides| besides.kills.as_ref(), cells);
-    let first =
-        |line: &CrashResult| Some(format!("{}: {}.", on(line), line.besides.kills.as_ref()?.first.as_ref()?));
+    let first = |line: &CrashResult| {
+        Some(format!("{}: {}.", subject_on_file_system(line), line.besides.kills.as_ref()?.first.as_ref()?))
+    };
     all.extend(report.lines.iter().filter_map(first).map(Block::Text));
     all
 }
@@ -257,7 +259,9 @@ fn of_all_kills(all: &[(&CrashResult, &KillResults)]) -> String {
     );
     let took = all.iter().filter(|(_, kills)| kills.lost_recent > 0 && kills.broken == 0);
     let took: Vec<String> = took
-        .map(|(line, kills)| format!("{} ({} of {})", on(line), kills.lost_recent, kills.kills))
+        .map(|(line, kills)| {
+            format!("{} ({} of {})", subject_on_file_system(line), kills.lost_recent, kills.kills)
+        })
         .collect();
     if !took.is_empty() {
         write!(text, " Recent writes were gone, as declared, in {}.", took.join(", ")).ok();
@@ -280,7 +284,9 @@ fn errors(report: &CrashReport) -> Vec<Block> {
     for line in &report.lines {
         let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
         let bad = cases.filter(|case| case.breaks || case.outcome == StoreReaction::Hung);
-        all.extend(bad.map(|case| Block::Text(format!("{}: {}.", on(line), of_case(case)))));
+        all.extend(
+            bad.map(|case| Block::Text(format!("{}: {}.", subject_on_file_system(line), of_case(case)))),
+        );
     }
     all
 }

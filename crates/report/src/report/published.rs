@@ -51,7 +51,7 @@ fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
         Medium::Terminal => {
             all.extend(part(
                 "Claims",
-                then::judged_claims(result).iter().map(|claim| told(result, claim)).collect(),
+                then::judged_claims(result).iter().map(|claim| claim_paragraph(result, claim)).collect(),
             ));
         }
         _ if result.claims.is_empty() => {}
@@ -63,7 +63,7 @@ fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
 }
 
 /// A claim with its verdict and figures in one paragraph.
-fn told(result: &RunResult, claim: &JudgedClaim<'_>) -> String {
+fn claim_paragraph(result: &RunResult, claim: &JudgedClaim<'_>) -> String {
     let said = then::said(result);
     let figures = [
         claim.then().map(|figure| format!("{said} {figure}")),

@@ -85,7 +85,7 @@ fn on_page(result: &RunResult) -> Vec<&'static Section> {
 
 /// Renders a result as one self-contained HTML file.
 pub fn html(result: &RunResult) -> Result<String> {
-    let view = PageData::of(result)?;
+    let view = PageData::new(result)?;
     let part = |section: &Section| {
         let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
         let (title, name) = other.unwrap_or((section.title, section.name));

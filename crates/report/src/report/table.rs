@@ -130,7 +130,7 @@ fn pieces(label: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Cell for sentences, in which backticks mark names.
-pub fn told(text: impl Into<String>) -> TableCell {
+pub fn prose_cell(text: impl Into<String>) -> TableCell {
     TableCell::with(CellContent::Prose(text.into()), "words")
 }
 

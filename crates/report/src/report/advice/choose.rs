@@ -4,7 +4,7 @@ use super::AdviceRow;
 use crate::judge::SMALL_SHARE;
 use crate::judge::answer::{beaten_by, has_few_rounds};
 use crate::plan::text::Need;
-use crate::report::table::{TableCell, named, shown, told};
+use crate::report::table::{TableCell, named, prose_cell, shown};
 use crate::report::view::work;
 use crate::result::{Advice, CandidateRank, CandidateResult, RunResult, SituationResult};
 use crate::units;
@@ -25,8 +25,8 @@ impl RecommendationRow<'_> {
         let but = Some(&self.but).filter(|but| !but.is_empty());
         vec![
             named(self.store),
-            told(&self.reasons),
-            but.map_or_else(|| shown(None, |none: String| none), told),
+            prose_cell(&self.reasons),
+            but.map_or_else(|| shown(None, |none: String| none), prose_cell),
         ]
     }
 

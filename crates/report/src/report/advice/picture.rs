@@ -11,7 +11,7 @@ use crate::report::view::work;
 use crate::result::{Advice, CandidateRank, Interval, RunResult, Situation, SituationResult};
 
 /// Returns the figure if there are at least two candidates to show.
-pub(super) fn of(
+pub(super) fn figure(
     result: &RunResult,
     looks: &Looks,
     advice: &Advice,
@@ -36,7 +36,7 @@ pub(super) fn of(
                 strip.undecided.push(line);
             }
             let told = format!("{}: {} times as long as the fastest", head.label(), interval::text(&value));
-            let (look, hover) = (looks.of(row.store), hover(row.store, &told));
+            let (look, hover) = (looks.get(row.store), hover(row.store, &told));
             strip.dots.push(Dot { candidate: line, look, value, hover, open: false, beside: false });
         }
         strip

@@ -94,7 +94,7 @@ fn figures_of_all(text: &mut String, result: &RunResult, advice: &Advice, rows: 
 /// Writes the table of all candidates, and collects the notes on its figures.
 fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>], notes: &mut Notes) {
     let shown: Vec<&Situation> = advice.situations.iter().take(COLUMNS_MAX).collect();
-    let with_month = months::of(result).is_some();
+    let with_month = months::monthly_costs(result).is_some();
     let mut heads: Vec<WorkHead> = shown.iter().map(|situation| work::head(result, situation)).collect();
     // Disk space is part of the monthly cost, and 80 columns have no room for both.
     let last = if with_month { ["month", ""] } else { ["disk", "used"] };

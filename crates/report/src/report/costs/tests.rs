@@ -39,13 +39,13 @@ fn shown(change: impl Fn(&mut Value)) -> String {
     text
 }
 
-fn words(text: &str) -> String {
+fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn every_month_stands_with_its_parts_and_what_is_not_known_is_no_nought() {
-    let text = words(&shown(|_| {}));
+    let text = collapse_whitespace(&shown(|_| {}));
     for line in [
         "A month of 20M reads, 80 % of them from memory and 1M writes with 500 GB stored, at prices of 2026-11-26 in USD.",
         "store disk requests machine month 95 % year on",
@@ -62,7 +62,7 @@ fn every_month_stands_with_its_parts_and_what_is_not_known_is_no_nought() {
 
 #[test]
 fn a_month_that_is_not_compared_has_a_letter_for_the_reason() {
-    let text = words(&shown(|costs| {
+    let text = collapse_whitespace(&shown(|costs| {
         costs["months"][1]["place"] = json!("apart");
         costs["months"][2]["total"] = json!({"median": 45.0});
     }));
@@ -75,7 +75,7 @@ fn a_month_that_is_not_compared_has_a_letter_for_the_reason() {
 
 #[test]
 fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
-    let text = words(&shown(|_| {}));
+    let text = collapse_whitespace(&shown(|_| {}));
     for sentence in [
         "`b` costs least (56.80 USD). Next is `a-long-name[of=options,more=of-them]`, 10.75 USD more.",
         "from 4.22 times them on (84.5M reads and 4.22M writes) `a` is the cheapest; from 50 times them on (1G reads and 50M writes) no candidate was measured at so much.",
@@ -85,9 +85,9 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
         assert!(text.contains(sentence), "{sentence}\n{text}");
     }
     assert!(!text.contains("Warning"), "180 days are not too old: {text}");
-    let old = words(&shown(|costs| costs["pricing"]["age_days"] = json!(181)));
+    let old = collapse_whitespace(&shown(|costs| costs["pricing"]["age_days"] = json!(181)));
     assert!(old.contains("Warning: the prices are 181 days old."), "{old}");
-    let fewer = words(&shown(|costs| {
+    let fewer = collapse_whitespace(&shown(|costs| {
         costs["turns"] = json!([]);
         costs["pricing"]["prices"]["rates"] = json!({"gb_month": 0.1});
     }));
@@ -102,7 +102,7 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
 
 #[test]
 fn months_of_too_few_rounds_are_undecided() {
-    let text = words(&shown(|costs| {
+    let text = collapse_whitespace(&shown(|costs| {
         (costs["months"][0]["place"], costs["months"][1]["place"]) = (json!("undecided"), json!("undecided"));
         costs["turns"] = json!([]);
     }));

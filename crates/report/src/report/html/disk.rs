@@ -109,7 +109,7 @@ fn bars(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure) -> Op
         let hover = hover(store, &format!("{value:.2} bytes for each byte of blobs"));
         marks.push(Dot {
             candidate,
-            look: looks.of(store),
+            look: looks.get(store),
             value: plain(*value),
             hover,
             open: false,
@@ -143,7 +143,7 @@ fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure)
         match lines.iter_mut().find(|line| line.label == footprint.store) {
             Some(line) => line.points.push(point),
             None => {
-                let (label, look) = (footprint.store.clone(), looks.of(&footprint.store));
+                let (label, look) = (footprint.store.clone(), looks.get(&footprint.store));
                 lines.push(Curve { label, look, points: vec![point], marks: true });
             }
         }

@@ -70,7 +70,7 @@ fn entry(cell: Option<&MatrixCell>, medium: Medium) -> TableCell {
 fn colored(cell: Option<&MatrixCell>) -> TableCell {
     let (ratio, verdict) = match matrix::figure(cell) {
         Ok(figure) => figure,
-        Err(why) => return TableCell::new(html! { span title=(words(cell)) { (why) } }, "unranked"),
+        Err(why) => return TableCell::new(html! { span title=(describe_cell(cell)) { (why) } }, "unranked"),
     };
     let text = interval::text(&ratio);
     let (figure, range) = text.split_once(' ').unwrap_or((&text, ""));
@@ -82,7 +82,7 @@ fn colored(cell: Option<&MatrixCell>) -> TableCell {
         Verdict::NotRanked => "",
     };
     let markup = html! {
-        span title=(words(cell)) { (sign) (figure) @if !range.is_empty() { br; small { (range) } } }
+        span title=(describe_cell(cell)) { (sign) (figure) @if !range.is_empty() { br; small { (range) } } }
     };
     TableCell::new(markup, color(ratio.median, verdict))
 }
@@ -107,7 +107,7 @@ fn color(ratio: f64, verdict: Verdict) -> &'static str {
 }
 
 /// Full text of a cell: ratio, verdict and reason.
-fn words(cell: Option<&MatrixCell>) -> String {
+fn describe_cell(cell: Option<&MatrixCell>) -> String {
     let Some(cell) = cell else { return "not measured".to_owned() };
     let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();
     let reason = cell.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

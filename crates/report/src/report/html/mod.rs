@@ -55,7 +55,7 @@ pub(super) struct PageData<'r> {
 
 impl<'r> PageData<'r> {
     /// Prepares the data of a page.
-    pub fn of(result: &'r RunResult) -> Result<PageData<'r>> {
+    pub fn new(result: &'r RunResult) -> Result<PageData<'r>> {
         let plan = result.plan.to_toml()?;
         let mut first_parts = blocks(result);
         first_parts.retain(|block| !is_later_part(block.phase));
@@ -154,7 +154,7 @@ impl Looks {
     }
 
     /// Returns the look of a candidate.
-    pub fn of(&self, store: &str) -> Look {
+    pub fn get(&self, store: &str) -> Look {
         self.0.get(store).copied().unwrap_or(Look(0))
     }
 }

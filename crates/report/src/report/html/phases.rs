@@ -58,7 +58,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
                 }
             }
             (baselines(result, block))
-            (told(block))
+            (session_reports_table(block))
             (everything(result, block))
         }
     }
@@ -149,7 +149,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
     }
     let mut table = Table::new("Rates", &head);
     for (candidate, cell) in cells.iter().enumerate() {
-        let look = looks.of(&cell.store);
+        let look = looks.get(&cell.store);
         let kinds = [(cell.settled_ops_per_s, "settled"), (cell.ops_per_s, "acknowledged")];
         let kinds = &kinds[usize::from(!block.writes())..];
         let mut line = vec![named(&cell.store)];
@@ -220,7 +220,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
             let Some(time) = time.map(|time| time as f64) else { continue };
             let hover = hover(&cell.store, &format!("{share} waited at most {}", units::nanoseconds(time)));
             let value = Interval::point(time);
-            let look = looks.of(&cell.store);
+            let look = looks.get(&cell.store);
             marks.push(Dot { candidate, look, value, hover, open: cell.not_ranked.is_some(), beside });
         }
         let rounds = || cell.rounds.iter().filter_map(|round| round.open.as_ref());
@@ -260,7 +260,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
         let text = interval::text(&value);
         marks.push(Dot {
             candidate: names.len(),
-            look: looks.of(&cell.store),
+            look: looks.get(&cell.store),
             value,
             hover: hover(&cell.store, &format!("{text} of the rate of {best}: {verdict}")),
             open: false,
@@ -314,7 +314,7 @@ pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
         .iter()
         .map(|cell| Curve {
             label: label(cell),
-            look: looks.of(&cell.store),
+            look: looks.get(&cell.store),
             marks: false,
             points: cell.curve.iter().map(|(share, ns)| curve_point(&cell.store, *share, *ns)).collect(),
         })
@@ -389,7 +389,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
         };
         lines.push(Curve {
             label: label(cell),
-            look: looks.of(&cell.store),
+            look: looks.get(&cell.store),
             points: series.iter().map(point).collect(),
             marks: true,
         });
@@ -590,7 +590,7 @@ fn steps(block: &Block<'_>) -> Table {
 }
 
 /// Steps and counts that sessions reported for their ops, such as times measured by the other side.
-fn told(block: &Block<'_>) -> Table {
+fn session_reports_table(block: &Block<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| !cell.counts.is_empty());
     let mut steps: Vec<&str> = Vec::new();
     for step in cells().flat_map(|cell| &cell.steps) {

@@ -36,7 +36,7 @@ pub enum SweepVariable {
 
 impl SweepVariable {
     /// Variable that the crossovers of a phase refer to.
-    fn of(result: &RunResult, phase: &str) -> SweepVariable {
+    fn for_phase(result: &RunResult, phase: &str) -> SweepVariable {
         if result.plan.grow.is_some() {
             return SweepVariable::Blobs;
         }
@@ -129,7 +129,7 @@ fn share_of(phase: &str) -> Option<f64> {
 
 /// Renders one phase at all sizes, numbers of blobs or ages, or the reads of a memory sweep.
 pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
-    let axis = SweepVariable::of(result, phase);
+    let axis = SweepVariable::for_phase(result, phase);
     let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
     let (winners, others): (Vec<&Crossover>, Vec<&Crossover>) =
         of_phase.partition(|crossover| is_of_winners(result, crossover));
@@ -153,12 +153,12 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
                 p { "No candidate has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
             } @else {
                 div.plots {
-                    (over(axis, looks, blocks, &rate(blocks)))
+                    (sweep_figure(axis, looks, blocks, &rate(blocks)))
                     @if let Some(figure) = ratios(axis, result, looks, blocks) { (figure) }
                     @for (below, above) in pairs(&winners) {
                         @if let Some(figure) = pair(axis, looks, blocks, &winners, below, above) { (figure) }
                     }
-                    (over(axis, looks, blocks, &median_time(blocks)))
+                    (sweep_figure(axis, looks, blocks, &median_time(blocks)))
                 }
             }
             @for block in blocks {
@@ -193,7 +193,7 @@ pub fn winners(result: &RunResult) -> Markup {
         return html! { (table_of(title, true, axis, &crossovers)) };
     }
     let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) = of_winners.partition(|crossover| {
-        matches!(SweepVariable::of(result, &crossover.phase), SweepVariable::Memory { .. })
+        matches!(SweepVariable::for_phase(result, &crossover.phase), SweepVariable::Memory { .. })
     });
     let of_memory = SweepVariable::Memory { of: result.corpus.bytes };
     html! {
@@ -204,7 +204,7 @@ pub fn winners(result: &RunResult) -> Markup {
 
 /// True if both candidates of the crossover lead at the end where they are proved to be faster.
 fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
-    let axis = SweepVariable::of(result, &crossover.phase);
+    let axis = SweepVariable::for_phase(result, &crossover.phase);
     let is_there = |cell: &Cell, end: f64| {
         let place = axis.place(&cell.phase, cell.corpus_id);
         let is_of_phase =
@@ -293,7 +293,12 @@ fn candidates<'r>(blocks: &[&Block<'r>]) -> Vec<&'r str> {
     candidates
 }
 
-fn over(axis: SweepVariable, looks: &Looks, blocks: &[&Block<'_>], quantity: &SweepQuantity) -> Figure {
+fn sweep_figure(
+    axis: SweepVariable,
+    looks: &Looks,
+    blocks: &[&Block<'_>],
+    quantity: &SweepQuantity,
+) -> Figure {
     let title = format!("{} by {}", quantity.title, axis.name());
     let mut table = table_over(axis, &title, blocks);
     let mut lines = Vec::new();
@@ -310,7 +315,7 @@ fn over(axis: SweepVariable, looks: &Looks, blocks: &[&Block<'_>], quantity: &Sw
             }
         }
         table.push(line);
-        lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
+        lines.push(Curve { label: store.to_owned(), look: looks.get(store), points, marks: true });
     }
     let across = (axis.across(blocks), quantity.up);
     curves(&title, quantity.note, across, &lines, (None, Vec::new()), table)
@@ -349,7 +354,7 @@ fn ratios(axis: SweepVariable, result: &RunResult, looks: &Looks, blocks: &[&Blo
         }
         table.push(line);
         if !points.is_empty() {
-            lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
+            lines.push(Curve { label: store.to_owned(), look: looks.get(store), points, marks: true });
         }
     }
     let note = format!(
@@ -406,7 +411,7 @@ fn pair(
         "Rate of {a} over rate of {b}. The grey range is where the winner changes: at its two ends the faster \
          one is proved, and the dashed line is where they would be equal."
     );
-    let curve = Curve { label: title.clone(), look: looks.of(a), points, marks: true };
+    let curve = Curve { label: title.clone(), look: looks.get(a), points, marks: true };
     let up = Scale { title: "rate / rate", show: ratio };
     (!curve.points.is_empty())
         .then(|| curves(&title, &note, (axis.across(blocks), up), &[curve], (Some(1.0), bands), table))

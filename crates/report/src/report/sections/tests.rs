@@ -69,7 +69,7 @@ fn between<'t>(text: &'t str, from: &str) -> Vec<&'t str> {
 fn every_section_is_where_it_says() {
     let full = full();
     let page = html(&full).unwrap();
-    let view = PageData::of(&full).unwrap();
+    let view = PageData::new(&full).unwrap();
     let ids: Vec<&str> = SECTIONS
         .iter()
         .filter(|section| section.on_page(&view).is_some())

@@ -7,13 +7,13 @@ use crate::result::{CandidateRank, Costs, Month, RunResult, UnknownCost};
 use crate::units;
 
 /// Monthly costs, if any candidate has them; if none meets the requirements, the recommendation says so.
-pub(in crate::report) fn of(result: &RunResult) -> Option<&Costs> {
+pub(in crate::report) fn monthly_costs(result: &RunResult) -> Option<&Costs> {
     result.costs.as_ref().filter(|costs| !costs.months.is_empty())
 }
 
 /// Column head of monthly costs with the currency; `None` if no costs were requested.
 pub(in crate::report) fn month_head(result: &RunResult) -> Option<String> {
-    let currency = &of(result)?.pricing.prices.currency;
+    let currency = &monthly_costs(result)?.pricing.prices.currency;
     Some(if currency.is_empty() { "month".to_owned() } else { format!("{currency} / month") })
 }
 
@@ -117,7 +117,7 @@ pub(in crate::report) fn too_old(costs: &Costs) -> Option<String> {
 
 /// Summarizes monthly costs in a sentence or two, for use beside a table of them.
 pub(in crate::report) fn in_short(result: &RunResult) -> Option<String> {
-    let costs = of(result)?;
+    let costs = monthly_costs(result)?;
     let turns = costs.turns.first().map_or(String::new(), |turn| {
         let times = units::count(turn.times);
         let who = turn.cheapest.as_ref().map_or("not measured".to_owned(), |store| format!("`{store}`"));

@@ -42,7 +42,7 @@ impl ReproducedRow<'_> {
 }
 
 impl<'r> ReproducedTable<'r> {
-    fn of(result: &'r RunResult, text: &'r PublishedText) -> ReproducedTable<'r> {
+    fn new(result: &'r RunResult, text: &'r PublishedText) -> ReproducedTable<'r> {
         let reference = text.series.iter().find(|series| series.name == text.reference);
         let reference = reference.and_then(|series| series.today.as_ref());
         let against_reference = |own: &Operand| match reference {
@@ -101,7 +101,7 @@ pub fn tables(result: &RunResult) -> (Vec<ReproducedTable<'_>>, Vec<ReproducedTa
         .plan
         .published
         .iter()
-        .map(|text| ReproducedTable::of(result, text))
+        .map(|text| ReproducedTable::new(result, text))
         .partition(ReproducedTable::has_ratio)
 }
 
