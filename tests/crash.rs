@@ -365,7 +365,7 @@ const LITTLE: Duration = Duration::from_secs(8);
 fn silent() -> Result<()> {
     let honest = candidate(Lie::Nothing)?;
     let class = Durability::EachWrite;
-    let trial = Trial::of(&honest, class);
+    let trial = Trial::new(&honest, class);
     let after = |writes| Faults { silent_after: Some(writes), ..Faults::default() };
     let answers = Faults::default();
     for (load, looks) in [(after(400), answers), (answers, after(0))] {
@@ -387,7 +387,7 @@ fn never_returns() -> Result<()> {
     let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NeverReturns)?);
     let class = Durability::EachWrite;
     let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
-    let trial = Trial::of(&liar, class);
+    let trial = Trial::new(&liar, class);
     let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
     let why = line.failed.as_deref().unwrap_or_default();
     ensure!(why.contains("the store did not return for 4 s") && line.verdict.is_none(), "{line:?}");
@@ -399,7 +399,7 @@ fn hangs() -> Result<()> {
     for (lie, has_opened) in [(Lie::HangsOnce, true), (Lie::Hangs, false)] {
         let (dir, liar) = (tempfile::tempdir()?, candidate(lie)?);
         let lab = Lab::new(dir.path(), "ext4")?.waiting(LITTLE);
-        let trial = Trial::of(&liar, Durability::EachWrite);
+        let trial = Trial::new(&liar, Durability::EachWrite);
         let bench = lab.record(&trial, 1)?;
         let mut judged = Vec::new();
         bench.each_cut(1, 1, &mut |cut, found| {
@@ -419,7 +419,7 @@ fn same_seed() -> Result<()> {
     let lab = Lab::new(dir.path(), "ext4")?;
     let (files, _) = candidates(&["files/hashed".to_owned()], &Sets::default(), true)?;
     let class = Durability::OnSync;
-    let trial = Trial::of(&files[0], class);
+    let trial = Trial::new(&files[0], class);
     let bench = lab.record(&trial, 3)?;
     let digests = |seed: u64| -> Result<Vec<u64>> { bench.images(12, seed) };
     ensure!(digests(1)? == digests(1)? && digests(1)? != digests(2)?);
@@ -714,7 +714,7 @@ fn cuts_of(kind: &str, lie: Lie, cuts: usize) -> Result<PowerCutResults> {
     let lab = Lab::new(dir.path(), kind)?;
     let candidate = candidate(lie)?;
     let class = Durability::EachWrite;
-    try_cuts(&lab, &Trial::of(&candidate, class), cuts, 1, &mut |_| ())
+    try_cuts(&lab, &Trial::new(&candidate, class), cuts, 1, &mut |_| ())
 }
 
 /// Whether the cause of a damage is what the liar does.
@@ -785,7 +785,7 @@ fn no_room() -> Result<()> {
     unsafe { std::env::set_var("TMPDIR", full.path()) };
     let filled = std::fs::write(full.path().join("all"), vec![0; 128 << 10]);
     let refuses = candidate(Lie::Refuses)?;
-    let line = line(&lab, &Trial::of(&refuses, Durability::EachWrite), 4, 1, true, &mut |_| ());
+    let line = line(&lab, &Trial::new(&refuses, Durability::EachWrite), 4, 1, true, &mut |_| ());
     rustix::mount::unmount(full.path(), rustix::mount::UnmountFlags::DETACH)?;
     let why = line.failed.as_deref().unwrap_or_default();
     ensure!(filled.is_err() && why.contains("directory for sockets") && line.verdict.is_none(), "{line:?}");
@@ -798,7 +798,7 @@ fn with<T>(lie: Lie, act: impl FnOnce(&Lab, &Trial<'_>) -> Result<T>) -> Result<
     let lab = Lab::new(dir.path(), "ext4")?;
     let candidate = candidate(lie)?;
     let class = Durability::EachWrite;
-    act(&lab, &Trial::of(&candidate, class))
+    act(&lab, &Trial::new(&candidate, class))
 }
 
 fn kills_of(lie: Lie) -> Result<KillResults> {
@@ -847,7 +847,7 @@ fn honest_in_all() -> Result<()> {
 /// What cuts take of uploads to a candidate.
 fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Result<PowerCutResults> {
     let dir = tempfile::tempdir()?;
-    let trial = Trial { uploads: true, ..Trial::of(candidate, class) };
+    let trial = Trial { uploads: true, ..Trial::new(candidate, class) };
     try_cuts(&Lab::new(dir.path(), "ext4")?, &trial, cuts, 1, &mut |_| ())
 }
 
@@ -869,7 +869,7 @@ fn hasty() -> Result<()> {
 fn keep_uploads(store: &str, class: Durability, cuts: usize) -> Result<()> {
     let (candidates, _) = candidates(&[store.to_owned()], &Sets::default(), true)?;
     let finding = cuts_of_uploads(&candidates[0], class, cuts)?;
-    let declared = Trial { uploads: true, ..Trial::of(&candidates[0], class) }.declared();
+    let declared = Trial { uploads: true, ..Trial::new(&candidates[0], class) }.declared();
     ensure!(declared != Loss::All && finding.damages() == 0, "{store}: {finding:?}");
     // Cuts that would be the same are made once.
     ensure!(finding.cuts * 2 > cuts, "{store}: {} of {cuts} cuts", finding.cuts);
@@ -925,7 +925,7 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str) -> Result<()> {
     for candidate in &candidates {
         let known = (candidate.adapter.caps)(&candidate.options).durability;
         for class in classes.iter().filter(|class| known.contains(*class)) {
-            let trial = Trial::of(candidate, *class);
+            let trial = Trial::new(candidate, *class);
             if trial.declared() > Loss::RecentWrites {
                 continue;
             }
@@ -981,7 +981,7 @@ fn known_fault() -> Result<()> {
         let torn = Candidate { label: "torn".to_owned(), adapter, options: defaults(adapter) };
         let is_over = Arc::new(AtomicBool::new(false));
         let lab = lab(dir.path(), "ext4")?.stopped_by(Arc::clone(&is_over));
-        let trial = Trial::of(&torn, Durability::EachWrite);
+        let trial = Trial::new(&torn, Durability::EachWrite);
         let bench = lab.record(&trial, 1)?;
         let version = bench.version().unwrap_or_default().to_owned();
         if is_known && !adapter.needs.faults.iter().any(|fault| fault.is_of(&version)) {
@@ -1025,7 +1025,7 @@ fn each<T>(
         for class in classes.iter().filter(|class| known.contains(*class)) {
             let dir = tempfile::tempdir()?;
             let lab = lab(dir.path(), "ext4")?;
-            let trial = Trial::of(candidate, *class);
+            let trial = Trial::new(candidate, *class);
             all.push((format!("{} in class {}", candidate.label, class.name()), act(&lab, &trial)?));
         }
     }
@@ -1193,7 +1193,7 @@ fn several() -> Result<()> {
     for (candidate, class) in candidates.iter().zip([Durability::EachWrite, Durability::OnSync]) {
         let dir = tempfile::tempdir()?;
         let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
-        let trial = Trial::of(candidate, class);
+        let trial = Trial::new(candidate, class);
         let finding = try_cuts(&lab, &trial, 16, 3, &mut |_| ())?;
         ensure!(LossVerdict::judge(trial.declared(), &finding) == LossVerdict::Confirmed, "{finding:?}");
     }
@@ -1201,7 +1201,7 @@ fn several() -> Result<()> {
     let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
     let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
     let class = Durability::EachWrite;
-    let trial = Trial::of(&liar, class);
+    let trial = Trial::new(&liar, class);
     let finding = try_cuts(&lab, &trial, 12, 3, &mut |_| ())?;
     ensure!(LossVerdict::judge(Loss::Nothing, &finding) == LossVerdict::Refuted, "{finding:?}");
     Ok(())

@@ -377,7 +377,7 @@ impl CrashRun<'_> {
 
     /// Tests a store in one class.
     fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> CrashResult {
-        let trial = Trial { uploads: self.flags.uploads, ..Trial::of(candidate, class) };
+        let trial = Trial { uploads: self.flags.uploads, ..Trial::new(candidate, class) };
         let all = self.flags.cuts as usize;
         let tell = |what: &str| {
             let (label, class, of) = (&candidate.label, class.name(), self.asked.lines());

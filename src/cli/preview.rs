@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 
 use super::eprint;
 use crate::corpus::Corpus;
-use crate::engine::testable::{UntestableReason, foreseen, told};
+use crate::engine::testable::{UntestableReason, foreseen, summarize};
 use crate::plan::{Plan, PlanText};
 use crate::units;
 
@@ -34,7 +34,7 @@ pub fn check(asked: &PreviewRequest<'_>, plan: &Plan, corpora: &[Corpus]) -> Res
         return Ok(());
     }
     let claims = foreseen(plan, corpora);
-    let (of, why) = told(&claims);
+    let (of, why) = summarize(&claims);
     let at = if is_scaled { format!("at `--scale {}`", plan.scale) } else { "with these flags".to_owned() };
     if why.is_empty() || asked.goes_on {
         let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };

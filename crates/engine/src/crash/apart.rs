@@ -80,7 +80,7 @@ impl HelperRequest {
         let lab = Lab::new(&self.dir, &self.kind)?.sharing(&self.common);
         let controls = self.controls(&lab)?;
         let candidate = self.candidate()?;
-        let trial = Trial::of(&candidate, self.class);
+        let trial = Trial::new(&candidate, self.class);
         let may_judge = controls.iter().all(Control::holds);
         let line = line(&lab, &trial, self.cuts, self.seed, may_judge, &mut |_| ());
         Ok(Cuts { controls, line })

@@ -53,7 +53,7 @@ pub struct Cut {
 
 impl Cut {
     /// Describes the cut.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let pending = self.at - self.flushed;
         match pending {
             0 => format!("after entry {} of the disk's log, a flush", self.at),

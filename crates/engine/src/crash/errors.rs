@@ -169,7 +169,7 @@ enum ProcessEnd {
 }
 
 impl ProcessEnd {
-    fn of(status: Option<ExitStatus>, is_over: bool) -> ProcessEnd {
+    fn from_status(status: Option<ExitStatus>, is_over: bool) -> ProcessEnd {
         match status {
             None => ProcessEnd::Hung,
             Some(status) if status.signal().is_some() || !is_over => ProcessEnd::Died,
@@ -244,7 +244,7 @@ impl ErrorTrial<'_> {
             switch: RequestCounts { failed: switch.failed(), of_all: 0 },
             writes: asked(RequestKind::Write),
             flushes: asked(RequestKind::Flush),
-            end: ProcessEnd::of(status, counts.get(IS_OVER) > 0),
+            end: ProcessEnd::from_status(status, counts.get(IS_OVER) > 0),
             failed_ops: counts.get(FAILED),
             went_on: counts.get(WENT_ON),
             said: heard(&counts.said),
@@ -415,7 +415,7 @@ impl ErrorTrial<'_> {
 
 fn end_of_reading(looked: &ExaminationOutcome) -> ProcessEnd {
     // A store that reports that it cannot open has ended well.
-    ProcessEnd::of(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
+    ProcessEnd::from_status(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
 }
 
 /// State of the file system after the errors.

@@ -774,7 +774,8 @@ impl RecordedLoad<'_> {
                     let survivors = &new.key().1;
                     let change = |image: &mut Vec<u8>| cuts::put(&self.log, survivors, image);
                     let is_checked = check::is_due(number, chosen.len());
-                    let found = self.look(&mut image, change, is_checked).with_context(|| cut.words())?;
+                    let found =
+                        self.look(&mut image, change, is_checked).with_context(|| cut.description())?;
                     new.insert(found).clone()
                 }
             };

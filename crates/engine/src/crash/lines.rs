@@ -83,7 +83,7 @@ pub fn controls(lab: &Lab, seed: u64) -> Result<Vec<Control>> {
         ("flushed files, on a disk that ignores flushes", each, true, true),
     ];
     let control = |(what, class, without_flushes, must_lose): (&str, Durability, bool, bool)| {
-        let trial = Trial { judged_as: each, without_flushes, ..Trial::of(candidate, class) };
+        let trial = Trial { judged_as: each, without_flushes, ..Trial::new(candidate, class) };
         let finding = try_cuts(lab, &trial, CUTS, seed, &mut |_| ())
             .with_context(|| format!("the control `{what}`"))?;
         let (what, file_system) = (what.to_owned(), lab.kind().to_owned());

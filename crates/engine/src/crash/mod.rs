@@ -56,7 +56,7 @@ pub struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// Tests a candidate in a class, and judges it by that class.
-    pub fn of(candidate: &'a Candidate, class: Durability) -> Trial<'a> {
+    pub fn new(candidate: &'a Candidate, class: Durability) -> Trial<'a> {
         Trial { candidate, class, judged_as: class, without_flushes: false, uploads: false }
     }
 
@@ -148,7 +148,7 @@ pub fn try_cuts(
                 Some(sort) => sort.cuts += 1,
                 None => finding.damaged.push(DamageCount { damage: lost.damage, cuts: 1 }),
             }
-            let what = format!("{} ({})", lost.what, cut.words());
+            let what = format!("{} ({})", lost.what, cut.description());
             match lost.damage {
                 // Its cause is known.
                 Damage::KnownFault => drop(finding.first.get_or_insert(what)),

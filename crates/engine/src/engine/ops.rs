@@ -339,7 +339,12 @@ impl IdealLru {
     /// Returns the device bytes per byte delivered with a cache of `capacity` bytes, if the reads of these lists are repeated and
     /// all lists progress equally fast. Looks into `known` first. `None` without bytes, or if there are too many reads to
     /// simulate.
-    pub fn of(&mut self, known: &IdealLru, lists: &[Vec<PlannedOp>], capacity: u64) -> Option<f64> {
+    pub fn byte_miss_ratio(
+        &mut self,
+        known: &IdealLru,
+        lists: &[Vec<PlannedOp>],
+        capacity: u64,
+    ) -> Option<f64> {
         const OPS_MAX: usize = 1 << 20;
         if lists.iter().map(Vec::len).sum::<usize>() > OPS_MAX {
             return None;
@@ -999,8 +1004,9 @@ mod tests {
         let gets = load(&[(OpKind::Get, 1.0)], Order::Uniform);
         let drawn = |seed| lists(&gets, &state(400, true), 1600, 1, OpDistribution::Own(3), seed);
         let (mut known, mut next) = (IdealLru::default(), IdealLru::default());
-        let of =
-            |known: &mut IdealLru, seed, capacity| known.of(&IdealLru::default(), &drawn(seed), capacity);
+        let of = |known: &mut IdealLru, seed, capacity| {
+            known.byte_miss_ratio(&IdealLru::default(), &drawn(seed), capacity)
+        };
         let half = of(&mut known, 5, 2_000_000);
         assert_eq!(of(&mut known, 5, 2_000_000), half);
         assert_eq!(known.0.len(), 1);
@@ -1010,7 +1016,7 @@ mod tests {
         assert_eq!(known.0.len(), 3);
         // A value that no simulation gives shows where it comes from.
         known.0.values_mut().for_each(|share| *share = Some(7.0));
-        assert_eq!(next.of(&known, &drawn(5), 2_000_000), Some(7.0));
+        assert_eq!(next.byte_miss_ratio(&known, &drawn(5), 2_000_000), Some(7.0));
     }
 
     #[test]

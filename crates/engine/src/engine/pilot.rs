@@ -100,7 +100,7 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     for (key, length) in &mut fixed.lengths {
         let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
         if let Some(phase) = phase {
-            *length = work::of(phase).pilot_length(*length);
+            *length = work::for_phase(phase).pilot_length(*length);
         }
         length.seconds = length.seconds.min(0.02);
     }
@@ -343,7 +343,7 @@ fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotOutcome<'_>], fi
                 _ => None,
             });
             if let Some(length) = fixed.lengths.get_mut(&corpus_id.key(&phase.id)) {
-                length.first_ops_per_s = work::of(phase).first_ops_per_s(plan, &mut closed);
+                length.first_ops_per_s = work::for_phase(phase).first_ops_per_s(plan, &mut closed);
             }
         }
     }
@@ -370,7 +370,7 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: BudgetParameters) -
         for phase in plan.phases_of(*corpus_id) {
             let blobs = phase.grown_to.unwrap_or(*blobs);
             let asked = LengthInputs { plan, blobs, choice, earlier: &lengths, corpus_id: *corpus_id };
-            let length = work::of(phase).length(&asked, phase);
+            let length = work::for_phase(phase).length(&asked, phase);
             lengths.insert(corpus_id.key(&phase.id), length);
         }
     }
@@ -464,9 +464,9 @@ fn visit_seconds(
         total += match outcome {
             PhaseOutcome::Measured(round) => {
                 let forecast = Forecast { plan, phase, pilot, round, wall: *wall, growth, length };
-                work::of(phase).seconds(&forecast)
+                work::for_phase(phase).seconds(&forecast)
             }
-            PhaseOutcome::Found(_) => work::of(phase).seconds_to_find(*wall),
+            PhaseOutcome::Found(_) => work::for_phase(phase).seconds_to_find(*wall),
             PhaseOutcome::NotPossible(_) => continue,
         };
     }

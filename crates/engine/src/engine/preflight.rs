@@ -123,7 +123,7 @@ fn inodes(plan: &Plan, candidate: &Candidate, corpus: &Corpus) -> NeededInodes {
     if candidate.traits().is_external {
         return NeededInodes::default();
     }
-    let copies = 1 + plan.phases.iter().map(|phase| work::of(phase).copies(phase)).sum::<u64>();
+    let copies = 1 + plan.phases.iter().map(|phase| work::for_phase(phase).copies(phase)).sum::<u64>();
     let stores = if plan.is_one_for_each_client(candidate) { plan.clients as u64 } else { 1 };
     let inodes = (candidate.adapter.caps)(&candidate.options).inodes;
     let of = |inodes: Inodes| inodes.needed_for(corpus.blobs()).saturating_mul(copies).saturating_mul(stores);

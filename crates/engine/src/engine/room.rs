@@ -29,7 +29,7 @@ struct UserServerStore {
 
 impl UserServerStore {
     /// Returns the store of a candidate and its catalog, those of them that are on servers of the user's.
-    fn of(plan: &Plan, candidate: &Candidate) -> Vec<UserServerStore> {
+    fn for_candidate(plan: &Plan, candidate: &Candidate) -> Vec<UserServerStore> {
         let class = class_of(candidate, Class::Asked, plan.durability);
         let (label, options) = (candidate.label.clone(), candidate.options.clone());
         let mut guests =
@@ -141,7 +141,7 @@ impl UserServerStore {
 fn writes(phase: &Phase, plan: &Plan, corpus: &Corpus) -> f64 {
     let Some(load) = phase.load() else {
         let writes = phase.custom_action().is_some_and(|action| action.writes && !action.ages);
-        return if writes { work::of(phase).times_written(corpus) } else { 0.0 };
+        return if writes { work::for_phase(phase).times_written(corpus) } else { 0.0 };
     };
     let puts = |kind: OpKind| matches!(kind, OpKind::Put | OpKind::Overwrite | OpKind::Register);
     let share: f64 = load.mix.iter().filter(|(kind, _)| puts(*kind)).map(|(_, share)| share).sum();
@@ -157,7 +157,7 @@ fn writes(phase: &Phase, plan: &Plan, corpus: &Corpus) -> f64 {
 
 /// Fails if the server of a candidate does not have room for this corpus.
 pub fn check(plan: &Plan, candidate: &Candidate, corpus: &Corpus, place: &Path) -> Result<()> {
-    for guest in UserServerStore::of(plan, candidate) {
+    for guest in UserServerStore::for_candidate(plan, candidate) {
         let asked = guest.ask(plan, corpus, place).and_then(|intent| match intent {
             Some(intent) => guest.check(plan, &intent, corpus),
             None => Ok(()),
@@ -228,7 +228,8 @@ struct Announcement {
 pub fn announced(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<Vec<String>> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(Vec::new()) };
     let mut all: Vec<Announcement> = Vec::new();
-    for guest in plan.candidates.iter().flat_map(|candidate| UserServerStore::of(plan, candidate)) {
+    for guest in plan.candidates.iter().flat_map(|candidate| UserServerStore::for_candidate(plan, candidate))
+    {
         let asked = guest.ask(plan, largest, place).and_then(|intent| {
             let Some(intent) = intent else { return Ok(()) };
             for corpus in corpora {

@@ -593,7 +593,7 @@ impl RunState<'_> {
         if let Some(note) = pilot::foreseen(plan, &self.blobs(), visits, fixed, files) {
             observer.event(Event::Note(&note));
         }
-        let (of, why) = testable::told(&testable::of_lengths(plan, fixed));
+        let (of, why) = testable::summarize(&testable::of_lengths(plan, fixed));
         // Without a budget, the lengths were known before the run.
         if plan.budget.is_some() && !why.is_empty() {
             observer.event(Event::Note(&format!("{of}: {}", why.join("; "))));

@@ -32,7 +32,7 @@ pub fn of_lengths(plan: &Plan, fixed: &Fixed) -> Vec<(String, Option<UntestableR
 }
 
 /// Returns how many claims can be tested, as a clause, and why a run of this size cannot test others.
-pub fn told(claims: &[(String, Option<UntestableReason>)]) -> (String, Vec<String>) {
+pub fn summarize(claims: &[(String, Option<UntestableReason>)]) -> (String, Vec<String>) {
     let testable = claims.iter().filter(|(_, lack)| lack.is_none()).count();
     let too_small = claims.iter().filter_map(|(id, lack)| match lack {
         Some(UntestableReason::Size(why)) => Some((why, id.as_str())),

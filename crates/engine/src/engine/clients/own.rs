@@ -40,7 +40,7 @@ struct StoreDirectory {
 impl StoreDirectory {
     /// Uses the directory of the run if it is visible here, because that is always removed in the end. Otherwise makes a
     /// directory of this client's own, with the same parent.
-    fn of(visit: &Path, rank: usize) -> Result<StoreDirectory> {
+    fn make(visit: &Path, rank: usize) -> Result<StoreDirectory> {
         let run = visit.parent().context("a visit lies in no directory")?;
         let name = visit.file_name().context("a visit has no name")?.to_string_lossy();
         let (within, place) = if run.is_dir() {
@@ -90,7 +90,7 @@ impl ClientStore {
                 corpus: corpus.part(corpus.blobs()),
                 state: State::empty(corpus),
                 open: None,
-                home: StoreDirectory::of(&opening.dir, rank)?,
+                home: StoreDirectory::make(&opening.dir, rank)?,
             }),
         };
         own.opening = opening.clone();

@@ -335,7 +335,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    fn of(ranks: usize, report: JobResult) -> Scripted {
+    fn new(ranks: usize, report: JobResult) -> Scripted {
         let here = written(&ClientReply::Here(introduction()), &[]).unwrap();
         let report = written(&ClientReply::Done(Box::new(report)), &[]).unwrap();
         let answers = (1..ranks).map(|rank| (rank, [here.clone()].into())).collect();
@@ -410,7 +410,7 @@ fn usual_tally(ops: u64) -> Tally {
 fn phase_of(ranks: usize) -> Traffic {
     const OPS: u64 = 20_000;
     let tally = usual_tally(OPS);
-    let scripted = Scripted::of(ranks, JobResult { tally: tally.sent(5).unwrap(), process_cpu_ns: 7 });
+    let scripted = Scripted::new(ranks, JobResult { tally: tally.sent(5).unwrap(), process_cpu_ns: 7 });
     let traffic = std::sync::Arc::clone(&scripted.traffic);
     let clients = Clients::gather(Box::new(scripted), introduction()).unwrap();
     *traffic.lock().unwrap() = Traffic::default();

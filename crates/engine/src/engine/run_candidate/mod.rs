@@ -344,7 +344,7 @@ impl CandidateRun<'_> {
         let caught_up_seconds = caught_up.map_err(|error| self.with_logs(error))?;
         self.evictions = self.evictions_so_far()?;
         self.begin_memory();
-        let mut done = work::of(phase).run(self, phase, repeat);
+        let mut done = work::for_phase(phase).run(self, phase, repeat);
         if let Err(error) = &done
             && let Some(why) = self.growth_breaks(phase, error)
         {
@@ -370,7 +370,7 @@ impl CandidateRun<'_> {
     /// Finishes the deferred work of earlier phases off the clock, so that none of it becomes due during this one. Returns the
     /// time it took, in seconds; `None` if there was nothing to do.
     fn catch_up(&mut self, phase: &Phase) -> Result<Option<f64>> {
-        if !self.has_put_off || !work::of(phase).catches_up() {
+        if !self.has_put_off || !work::for_phase(phase).catches_up() {
             return Ok(None);
         }
         let begin = machine::uptime();

@@ -75,10 +75,10 @@ fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase
     if !caps.changes && changes_blobs(phase) {
         return Some(APPEND_ONLY.to_owned());
     }
-    if plan.clients > 1 && !work::of(phase).is_for_clients(phase) {
+    if plan.clients > 1 && !work::for_phase(phase).is_for_clients(phase) {
         return Some(format!("is for one client, and this run has {}", plan.clients));
     }
-    work::of(phase).impossible(&Applicant { plan, candidate, caps }, phase)
+    work::for_phase(phase).impossible(&Applicant { plan, candidate, caps }, phase)
 }
 
 /// True if a phase replaces or deletes blobs.

@@ -175,7 +175,7 @@ impl Forecast<'_> {
 }
 
 /// Returns the kind of work that does a phase.
-pub(super) fn of(phase: &Phase) -> &'static dyn Work {
+pub(super) fn for_phase(phase: &Phase) -> &'static dyn Work {
     TABLE.iter().rfind(|kind| kind.does(phase)).copied().unwrap_or(&ops::OpsWork)
 }
 

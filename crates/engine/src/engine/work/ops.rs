@@ -327,7 +327,7 @@ impl CandidateRun<'_> {
             && load.mix.iter().all(|(kind, _)| *kind == OpKind::Get)
         {
             let known = &self.run.ideal_lru;
-            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.of(known, lists, budget);
+            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.byte_miss_ratio(known, lists, budget);
         }
         done
     }

@@ -157,7 +157,7 @@ impl CandidateRun<'_> {
         let list: Vec<PlannedOp> = ops.all().take(LRU_OPS_MAX + 1).collect();
         if list.iter().all(|op| op.kind == OpKind::Get) {
             let known = &self.run.ideal_lru;
-            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.of(known, &[list], budget);
+            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.byte_miss_ratio(known, &[list], budget);
         }
     }
 }

@@ -144,7 +144,7 @@ impl Tally {
     }
 
     /// Records what a session reports about an op. Reports on a first op that is recorded separately are dropped.
-    pub fn told(&mut self, told: OpReport) {
+    pub fn report_op(&mut self, told: OpReport) {
         match told {
             OpReport::Time(name, ns) => self.step(name, ns),
             OpReport::Count(..) if self.first_apart && self.first_ops_ns.is_empty() => {}

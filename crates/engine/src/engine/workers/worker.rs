@@ -276,7 +276,7 @@ pub fn work<'s, C: Clock>(
         tally.blobs += next.ops.len() as u64;
         let end = now;
         if staged && let Ok(bytes) = outcome {
-            outcome = sessions.session.report_op(&mut |told| tally.told(told)).map(|()| bytes);
+            outcome = sessions.session.report_op(&mut |told| tally.report_op(told)).map(|()| bytes);
             now = shared.clock.now();
             tally.aside_ns += now - end;
         }
