@@ -9,7 +9,7 @@ use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, Le
 use crate::host::machine::uptime;
 use crate::units;
 
-/// Name of the source that [`told`] fills.
+/// Name of the source that [`time_pings`] fills.
 pub const SOURCE: &str = "answers";
 
 /// The answer time check for one kind of server.
@@ -32,7 +32,7 @@ pub const fn check(id: &'static str, shown_by: &'static str) -> Check {
 }
 
 /// Pings the server up to 50 times, for a second at most.
-pub fn told(server: &mut dyn Inspector) -> SourceAnswer {
+pub fn time_pings(server: &mut dyn Inspector) -> SourceAnswer {
     const QUESTIONS: usize = 50;
     const MOST: Duration = Duration::from_secs(1);
     let (begun, mut ns) = (uptime(), Vec::new());
@@ -55,5 +55,6 @@ fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
     let (shortest, middle) = (or_zero(row, "shortest_ns"), or_zero(row, "middle_ns"));
     let (shown, of) = (units::nanoseconds(shortest), or_zero(row, "asked"));
     let figure = format!("{shown}, and {} in the middle of {of}", units::nanoseconds(middle));
-    Ok(CheckResult::new(when(shortest >= FAR_NS, Answer::Look), shortest, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(shortest >= FAR_NS, Answer::Look), shortest, figure)
+        .with_period(FigurePeriod::Now))
 }

@@ -30,7 +30,7 @@ pub const fn check(id: &'static str, judge: Judge) -> Check {
 }
 
 /// Adds statistics of lengths to columns that may hold blobs. Fields named `sql_*`, which only serve the query, are dropped.
-pub fn told(
+pub fn with_lengths(
     columns: Result<Vec<Row>, UnknownReason>,
     mut lengths: impl FnMut(&Row) -> Result<Row, UnknownReason>,
 ) -> SourceAnswer {
@@ -124,7 +124,7 @@ pub fn columns(
 ) -> Result<Vec<ColumnStatistics>, UnknownReason> {
     let rows = facts.rows("blobs")?;
     let columns: Vec<ColumnStatistics> =
-        rows.iter().filter_map(|row| ColumnStatistics::of(row, shares(row))).collect();
+        rows.iter().filter_map(|row| ColumnStatistics::parse(row, shares(row))).collect();
     match rows.iter().map(|row| text(row, "refused")).find(|why| !why.is_empty()) {
         Some(why) if columns.is_empty() => Err(why.to_owned()),
         _ => Ok(columns),
@@ -149,8 +149,8 @@ pub struct ColumnStatistics {
 }
 
 impl ColumnStatistics {
-    /// Parses a row of [`told`]; `None` if it has no lengths.
-    fn of(row: &Row, shares: Vec<String>) -> Option<ColumnStatistics> {
+    /// Parses a row of [`with_lengths`]; `None` if it has no lengths.
+    fn parse(row: &Row, shares: Vec<String>) -> Option<ColumnStatistics> {
         let sampled = or_zero(row, "sampled");
         let stored = number(row, "stored_mean").filter(|_| sampled > 0.0)?;
         // The number of rows is the server's estimate, which is 0 for a table that was never analysed; all of its rows were
@@ -194,7 +194,7 @@ impl ColumnStatistics {
         format!("--corpus {sizes} --blobs {blobs:.0}")
     }
 
-    fn words(&self, database: f64) -> String {
+    fn description(&self, database: f64) -> String {
         let share = 100.0 * self.bytes / database.max(1.0);
         let what = format!(
             "{share:.0} % of this database ({}) are bytes of `{}`, of median {}",
@@ -220,10 +220,10 @@ pub fn finding(mut columns: Vec<ColumnStatistics>, database: f64, store: &str) -
         let figure = "no column takes a tenth of the database with values of 1 kB or more".to_owned();
         return CheckResult::in_words(Answer::Ok, figure);
     };
-    let named: Vec<String> = found.iter().map(|column| column.words(database)).collect();
+    let named: Vec<String> = found.iter().map(|column| column.description(database)).collect();
     let share = first.bytes / database.max(1.0);
     let mut finding = CheckResult::new(when(true, Answer::Look), share, named[0].clone())
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
         .naming(named);
     finding.try_this = Some(format!("blobwise run --stores files/hashed,sqlite,{store} {}", first.corpus()));
     finding

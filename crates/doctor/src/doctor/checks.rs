@@ -26,7 +26,7 @@ const TABLE: &[(SubjectKind, &[&[Check]])] = &[
 ];
 
 /// The checks of a kind.
-pub fn of(kind: SubjectKind) -> impl Iterator<Item = &'static Check> {
+pub fn for_kind(kind: SubjectKind) -> impl Iterator<Item = &'static Check> {
     let lists = TABLE.iter().filter(move |(known, _)| *known == kind);
     lists.flat_map(|(_, lists)| lists.iter().copied().flatten())
 }
@@ -80,8 +80,8 @@ pub fn markdown() -> String {
     let mut text = String::new();
     for (kind, _) in TABLE {
         text += &format!("\n### {}\n", kind.name());
-        for check in of(*kind) {
-            text += &format!("\n**`{}`**: {}\n\n", check.id, check.question.words());
+        for check in for_kind(*kind) {
+            text += &format!("\n**`{}`**: {}\n\n", check.id, check.question.text());
             for (name, words) in [
                 ("figure", check.figure),
                 ("threshold", check.threshold),
@@ -109,7 +109,9 @@ mod tests {
     #[test]
     fn each_check_has_a_name_of_its_own_and_says_all_of_it() {
         let mut seen = BTreeSet::new();
-        for (kind, check) in TABLE.iter().flat_map(|(kind, _)| of(*kind).map(move |check| (*kind, check))) {
+        for (kind, check) in
+            TABLE.iter().flat_map(|(kind, _)| for_kind(*kind).map(move |check| (*kind, check)))
+        {
             assert!(seen.insert((kind, check.id)), "{} twice", check.id);
             let words = [
                 check.figure,

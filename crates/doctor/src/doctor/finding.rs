@@ -65,7 +65,7 @@ impl CheckQuestion {
     ];
 
     /// Text of the question.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             CheckQuestion::Memory => "Is there enough memory?",
             CheckQuestion::Processor => "Is there idle processor time?",
@@ -124,12 +124,12 @@ impl CheckResult {
 
     /// A finding of this moment that has no number.
     pub fn in_words(answer: Answer, figure: String) -> CheckResult {
-        CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).over(FigurePeriod::Now) }
+        CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).with_period(FigurePeriod::Now) }
     }
 
     /// Sets the period.
-    pub fn over(self, over: FigurePeriod) -> CheckResult {
-        CheckResult { over, ..self }
+    pub fn with_period(self, period: FigurePeriod) -> CheckResult {
+        CheckResult { over: period, ..self }
     }
 
     /// Sets the affected objects.
@@ -178,7 +178,7 @@ pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> C
     let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
     let figure = format!("{name} = {shown}, for {of} of data");
     CheckResult::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure)
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
 }
 
 /// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
@@ -188,7 +188,7 @@ pub fn covered_indexes(named: Vec<String>, all: usize) -> CheckResult {
         None => format!("none of {all} is covered by another"),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named)
+    CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named)
 }
 
 /// Finding for mostly empty indexes, from the density (per cent) of each; `none` is the text for no indexes.
@@ -205,7 +205,7 @@ pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String
     let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
     let answer = when(!named.is_empty(), Answer::Look);
-    CheckResult::new(answer, emptiest.0 / 100.0, figure).over(FigurePeriod::Now).naming(named)
+    CheckResult::new(answer, emptiest.0 / 100.0, figure).with_period(FigurePeriod::Now).naming(named)
 }
 
 /// Minimum ages of counters, in seconds.
@@ -225,7 +225,7 @@ impl Default for LeastAges {
 
 impl LeastAges {
     /// Formats them as the flag is written.
-    pub fn words(&self) -> String {
+    pub fn as_flags(&self) -> String {
         let time = |seconds: f64| match seconds % 3600.0 {
             0.0 => format!("{}h", seconds / 3600.0),
             _ => format!("{seconds}s"),

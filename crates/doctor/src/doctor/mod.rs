@@ -137,7 +137,7 @@ struct ExaminedServer {
 }
 
 impl ExaminedServer {
-    fn of(target: &Target) -> ExaminedServer {
+    fn connect(target: &Target) -> ExaminedServer {
         let mut facts = SubjectFacts::new(target.kind, target.shown.clone());
         let mut server = match (target.connect)() {
             Ok(server) => Some(server),
@@ -155,7 +155,7 @@ impl ExaminedServer {
         let mut sample = Sample { told: server.look(is_last), seconds: host::uptime().as_secs_f64() };
         if is_last {
             // After all counters, so that they do not include the pings of their own look.
-            sample.told.insert(answers::SOURCE.to_owned(), answers::told(server.as_mut()));
+            sample.told.insert(answers::SOURCE.to_owned(), answers::time_pings(server.as_mut()));
         }
         // The connection ended, or this user may see nothing at all.
         let refusals = sample.told.values().map(|told| match told {
@@ -177,7 +177,7 @@ pub fn examine(asked: &ExaminationOptions) -> Vec<SubjectFacts> {
     let system = host::facts(std::path::Path::new("/"));
     let mut machine = SubjectFacts::new(SubjectKind::Machine, "this machine".to_owned());
     machine.version = Some(format!("{}, Linux {}", system.system, system.kernel));
-    let mut patients: Vec<ExaminedServer> = asked.targets.iter().map(ExaminedServer::of).collect();
+    let mut patients: Vec<ExaminedServer> = asked.targets.iter().map(ExaminedServer::connect).collect();
     machine.earlier = machine::look(&asked.dirs);
     patients.iter_mut().for_each(|patient| patient.look(false));
     std::thread::sleep(asked.between);

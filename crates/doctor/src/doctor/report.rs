@@ -92,7 +92,9 @@ impl DoctorReport {
             seconds: facts.seconds(),
             lines: match facts.unreachable {
                 Some(_) => Vec::new(),
-                None => checks::of(facts.kind).map(|check| CheckReport::of(check, facts, ages)).collect(),
+                None => checks::for_kind(facts.kind)
+                    .map(|check| CheckReport::evaluate(check, facts, ages))
+                    .collect(),
             },
         };
         DoctorReport {
@@ -106,7 +108,7 @@ impl DoctorReport {
 
     /// Adds the comparison with an earlier report. Both must be judged by these ages.
     pub fn against(self, old: &DoctorReport, ages: &LeastAges) -> DoctorReport {
-        let judged_by = format!("Both sides are judged by {}.", ages.words());
+        let judged_by = format!("Both sides are judged by {}.", ages.as_flags());
         let mut against =
             ExaminationChanges { taken_at: old.taken_at.clone(), judged_by, ..ExaminationChanges::default() };
         for subject in &self.subjects {
@@ -148,7 +150,7 @@ impl DoctorReport {
                 let lines: Vec<&CheckReport> =
                     subject.lines.iter().filter(|line| line.question == question).collect();
                 if !lines.is_empty() {
-                    text += &format!("\n{}\n", question.words());
+                    text += &format!("\n{}\n", question.text());
                 }
                 text.extend(lines.into_iter().map(|line| line.terminal(all)));
             }
@@ -221,7 +223,7 @@ impl SubjectReport {
 }
 
 impl CheckReport {
-    fn of(check: &Check, facts: &SubjectFacts, ages: &LeastAges) -> CheckReport {
+    fn evaluate(check: &Check, facts: &SubjectFacts, ages: &LeastAges) -> CheckReport {
         let found = (check.judge)(facts, ages);
         let mut line = CheckReport {
             check: check.id.to_owned(),

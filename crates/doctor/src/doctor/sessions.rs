@@ -20,7 +20,7 @@ pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> CheckResult {
         None => format!("{all}, the longest for {}", units::seconds(longest)),
     };
     CheckResult::new(when(longest >= LONG, Answer::Look), longest, figure)
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
         .naming(named)
 }
 

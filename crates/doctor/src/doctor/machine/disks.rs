@@ -123,7 +123,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
             format!("`{}` is {} full{of_inodes}, {free} are free", text(row, "dir"), units::percent(bytes));
         Some((answer, most, words))
     })?;
-    Ok(found.over(FigurePeriod::Now))
+    Ok(found.with_period(FigurePeriod::Now))
 }
 
 fn busy(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -164,7 +164,7 @@ fn errors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         let errors = errors.unwrap_or(0.0);
         Some((when(errors > 0.0 || read_only, Answer::Bad), errors, words))
     })?;
-    Ok(found.over(FigurePeriod::Now))
+    Ok(found.with_period(FigurePeriod::Now))
 }
 
 /// Never tells; the reason names each device.
@@ -203,5 +203,5 @@ fn filesystem(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
         Some((answer, 0.0, format!("`{dir}` lies on {below}{more}")))
     })?;
     found.value = None;
-    Ok(found.over(FigurePeriod::Now))
+    Ok(found.with_period(FigurePeriod::Now))
 }

@@ -109,7 +109,9 @@ fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknown
     let figure = format!("{free} of {all} are available ({})", units::percent(share));
     // Without pressure information in the kernel, little memory alone is worth a look.
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
-        return Ok(CheckResult::new(when(share < 0.1, Answer::Look), share, figure).over(FigurePeriod::Now));
+        return Ok(
+            CheckResult::new(when(share < 0.1, Answer::Look), share, figure).with_period(FigurePeriod::Now)
+        );
     };
     let waited = share_of(waited, facts.seconds());
     let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);
@@ -121,7 +123,7 @@ fn killed(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
     let (now, all) = (facts.growth("vmstat", "oom_kill")?, facts.number("vmstat", "oom_kill")?);
     let figure = format!("{all} killed since the system was started, {now} of them between the looks");
     let answer = if now > 0.0 { Answer::Bad } else { when(all > 0.0, Answer::Look) };
-    Ok(CheckResult::new(answer, all, figure).over(FigurePeriod::Seconds(up_seconds(facts))))
+    Ok(CheckResult::new(answer, all, figure).with_period(FigurePeriod::Seconds(up_seconds(facts))))
 }
 
 /// Uptime in seconds, computed from the time of all processors divided by their number.

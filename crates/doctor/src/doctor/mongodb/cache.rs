@@ -99,7 +99,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
     let (of, to_write) = (units::percent(used), units::percent(dirty));
     let figure = format!("{of} of {} used, {to_write} to be written", units::bytes(most));
     Ok(CheckResult::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure)
-        .over(FigurePeriod::Now))
+        .with_period(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -107,7 +107,7 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
     let most = used + facts.number("status", "connections.available")?;
     let share = used / most.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).with_period(FigurePeriod::Now))
 }
 
 fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

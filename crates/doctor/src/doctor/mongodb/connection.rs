@@ -149,7 +149,7 @@ impl MongoInspector {
 
     /// Lengths of the files in each GridFS.
     fn blobs(&mut self, collections: &[Row]) -> SourceAnswer {
-        blobs::told(Ok(answers::gridfs(collections)), |column| {
+        blobs::with_lengths(Ok(answers::gridfs(collections)), |column| {
             let command = doc! {
                 "find": text(column, "sql_files"), "projection": { "length": 1, "_id": 0 }, "limit": 2000, "batchSize": 2000,
                 "singleBatch": true,

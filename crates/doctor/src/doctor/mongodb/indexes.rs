@@ -129,7 +129,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
     };
     let answer = when(!named.is_empty(), Answer::Look);
     Ok(CheckResult::new(answer, named.len() as f64, figure)
-        .over(FigurePeriod::Seconds(ages.unused))
+        .with_period(FigurePeriod::Seconds(ages.unused))
         .naming(named))
 }
 

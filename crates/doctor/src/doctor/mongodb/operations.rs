@@ -81,7 +81,7 @@ fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         None => format!("none of {}", units::counted(rows.len(), "operation")),
     };
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), longest, figure)
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
         .naming(named))
 }
 

@@ -68,7 +68,7 @@ impl MsSqlInspector {
         }
     }
 
-    fn told(&mut self, name: &str, sql: &str) -> SourceAnswer {
+    fn query_source(&mut self, name: &str, sql: &str) -> SourceAnswer {
         self.rows(name, sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
@@ -85,7 +85,7 @@ impl MsSqlInspector {
             self.first_interval = Some(or_zero(row, "newest_interval"));
         }
         match self.first_interval {
-            Some(first) => self.told(counted::STORED, &statements::stored(first)),
+            Some(first) => self.query_source(counted::STORED, &statements::stored(first)),
             None => SourceAnswer::Rows(Vec::new()),
         }
     }
@@ -124,14 +124,14 @@ impl MsSqlInspector {
                 "it has {used}, and its view goes through all of it, which is asked for {most} at the most"
             ));
         }
-        self.told(blobs::IN_MEMORY, statements::IN_MEMORY)
+        self.query_source(blobs::IN_MEMORY, statements::IN_MEMORY)
     }
 
     /// Lengths of the values in columns that may hold blobs, from a sample of rows.
     fn blobs(&mut self) -> SourceAnswer {
         let (name, sql) = statements::COLUMNS;
         let columns = self.rows(name, sql);
-        blobs::told(columns, |column| {
+        blobs::with_lengths(columns, |column| {
             let rows = self.rows("lengths", &statements::lengths(column))?;
             let lengths = rows.iter().filter_map(|row| number(row, "length")).collect();
             Ok(blobs::summary(lengths))
@@ -217,7 +217,7 @@ impl Inspector for MsSqlInspector {
         let mut told: BTreeMap<String, SourceAnswer> = statements::SOURCES
             .iter()
             .chain(last)
-            .map(|(name, sql)| ((*name).to_owned(), self.told(name, sql)))
+            .map(|(name, sql)| ((*name).to_owned(), self.query_source(name, sql)))
             .collect();
         let stored = self.stored(&told[counted::STORE], is_last);
         told.insert(counted::STORED.to_owned(), stored);

@@ -89,7 +89,7 @@ fn waits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
             let count = growth(&pair, count);
             if count >= FEW {
                 let each = growth(&pair, ms) / count;
-                told.push((each, words(pair.1, what, each, count)));
+                told.push((each, describe_latency(pair.1, what, each, count)));
             }
         }
     }
@@ -102,7 +102,7 @@ fn waits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
 }
 
-fn words(row: &Row, what: &str, each: f64, count: f64) -> String {
+fn describe_latency(row: &Row, what: &str, each: f64, count: f64) -> String {
     let number = or_zero(row, "number");
     let file = if number == LOG { "the log".to_owned() } else { format!("file {number:.0}") };
     let (name, time) = (text(row, "name"), units::nanoseconds(each * 1e6));
@@ -133,7 +133,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
     let named: Vec<String> =
         told.into_iter().filter(|(share, _)| *share > 0.9).map(|(_, words)| words).collect();
     let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
-    Ok(CheckResult::new(answer, most, fullest).over(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::new(answer, most, fullest).with_period(FigurePeriod::Now).naming(named))
 }
 
 fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -142,7 +142,9 @@ fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRe
         rows.iter().map(|row| format!("{:.0} of `{}`", or_zero(row, "broken"), text(row, "name"))).collect();
     let all: f64 = rows.iter().map(|row| or_zero(row, "broken")).sum();
     let figure = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-    Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure).over(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure)
+        .with_period(FigurePeriod::Now)
+        .naming(named))
 }
 
 fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -172,5 +174,5 @@ fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         first => when(first.is_some(), Answer::Look),
     };
     let figure = named.first().cloned().unwrap_or_else(|| "all that are to be open are open".to_owned());
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named))
 }

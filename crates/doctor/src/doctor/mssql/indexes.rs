@@ -237,7 +237,7 @@ fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownR
         Some(first) => format!("{} of {}: {first}", named.len(), rows.len()),
         None => format!("none of {}", rows.len()),
     };
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named))
 }
 
 /// Seconds for which uses of indexes have been counted: since the server's start, or since the creation or restore of the
@@ -293,7 +293,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
     };
     let answer = when(!named.is_empty(), Answer::Look);
     Ok(CheckResult::new(answer, named.len() as f64, figure)
-        .over(FigurePeriod::Seconds(counted))
+        .with_period(FigurePeriod::Seconds(counted))
         .naming(named))
 }
 
@@ -338,7 +338,7 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
     let most = told.first().map_or(0.0, |(over, _)| *over);
     let figure = first_of(&named, told.first().map(words), "no table has 1,000 rows");
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure)
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
         .naming(named))
 }
 
@@ -354,7 +354,7 @@ fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason
     }
     let figure = if off.is_empty() { "both are on".to_owned() } else { off.join(", ") };
     Ok(CheckResult::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure)
-        .over(FigurePeriod::Now))
+        .with_period(FigurePeriod::Now))
 }
 
 #[cfg(test)]

@@ -141,7 +141,8 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         units::bytes(all),
         units::percent(share)
     );
-    Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -153,7 +154,8 @@ fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
         units::counted(count as u64, "processor")
     );
     let (before, now) = (before / count, now / count);
-    Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -167,7 +169,7 @@ fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
         units::percent(available / all)
     );
     Ok(CheckResult::new(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure)
-        .over(FigurePeriod::Now))
+        .with_period(FigurePeriod::Now))
 }
 
 fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -219,21 +221,23 @@ fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
     let [shown, of, for_] = [limit, all, bytes].map(units::bytes);
     let figure = format!("{shown} of {of}, for a database of {for_}");
     let answer = when(limit < all * 0.5 && bytes > limit, Answer::Look);
-    Ok(CheckResult::new(answer, limit, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(answer, limit, figure).with_period(FigurePeriod::Now))
 }
 
 fn grants(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let now = facts.number("counters", "grants_pending")?;
     let before = facts.number_before("counters", "grants_pending")?;
     let figure = format!("{now:.0}, and {before:.0} at the first look");
-    Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("counters", "connections")?;
     let most = facts.number("settings", "max_connections")?.max(1.0);
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

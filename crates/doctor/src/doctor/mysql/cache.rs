@@ -159,14 +159,15 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         if is_torn { "off" } else { "on" }
     );
     let answer = if is_torn { Answer::Bad } else { when(flush != 1.0, Answer::Look) };
-    Ok(CheckResult::new(answer, flush, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(answer, flush, figure).with_period(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("status", "threads_connected")?;
     let most = facts.number("variables", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

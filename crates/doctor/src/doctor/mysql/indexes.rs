@@ -163,7 +163,9 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         None => "none in a table that was used".to_owned(),
     };
     let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Seconds(up)).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure)
+        .with_period(FigurePeriod::Seconds(up))
+        .naming(named))
 }
 
 fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -193,7 +195,7 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
         (None, None) => "no table has 1,000 rows".to_owned(),
     };
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure)
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
         .naming(named))
 }
 

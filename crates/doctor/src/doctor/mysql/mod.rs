@@ -66,7 +66,7 @@ impl MySqlInspector {
         Ok(found.into_iter().map(row).collect())
     }
 
-    fn told(&mut self, sql: &str) -> SourceAnswer {
+    fn query_source(&mut self, sql: &str) -> SourceAnswer {
         self.rows(sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
@@ -85,7 +85,7 @@ impl MySqlInspector {
     /// Lengths of the values in columns that may hold blobs, from a sample of rows.
     fn blobs(&mut self) -> SourceAnswer {
         let columns = self.rows(queries::COLUMNS);
-        super::blobs::told(columns, |column| {
+        super::blobs::with_lengths(columns, |column| {
             let rows = self.rows(&queries::lengths(column))?;
             Ok(super::blobs::summary(rows.iter().filter_map(|row| number(row, "length")).collect()))
         })
@@ -141,11 +141,11 @@ impl Inspector for MySqlInspector {
             ("variables".to_owned(), self.pairs("SHOW GLOBAL VARIABLES")),
         ]);
         for (name, sql) in queries::SOURCES {
-            told.insert((*name).to_owned(), self.told(sql));
+            told.insert((*name).to_owned(), self.query_source(sql));
         }
         if is_last {
             let modified = queries::modified(self.table_statistics);
-            told.insert("modified".to_owned(), self.told(&modified));
+            told.insert("modified".to_owned(), self.query_source(&modified));
             told.insert("blobs".to_owned(), self.blobs());
         }
         keep_what_is_read(&mut told);

@@ -141,7 +141,8 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         .map(|name| format!("{name} is off"))
         .collect();
     let figure = if off.is_empty() { "fsync and full_page_writes are on".to_owned() } else { off.join(", ") };
-    Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -149,7 +150,8 @@ fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
     let used = facts.rows("sessions")?.len() as f64 + 1.0;
     let most = facts.number("settings", "max_connections")?;
     let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure)
+        .with_period(FigurePeriod::Now))
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

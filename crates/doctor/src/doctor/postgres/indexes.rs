@@ -69,7 +69,7 @@ fn of_indexes(
         None => format!("none of {all} {what}"),
     };
     let answer = when(!named.is_empty(), answer);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).over(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named))
 }
 
 fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -127,7 +127,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         !is_needed && is_large && !is(row, "scans") && or_zero(row, "table_scans") >= READ_OFTEN
     });
     let found = of_indexes(facts, Answer::Look, unused.map(shown).collect(), "were used by nobody")?;
-    Ok(found.over(FigurePeriod::Seconds(counted)))
+    Ok(found.with_period(FigurePeriod::Seconds(counted)))
 }
 
 #[cfg(test)]

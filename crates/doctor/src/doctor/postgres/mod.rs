@@ -91,7 +91,7 @@ impl PostgreSqlInspector {
             .map_err(|error| format!("the server's answer is no JSON: {error}"))
     }
 
-    fn told(&mut self, sql: &str) -> SourceAnswer {
+    fn query_source(&mut self, sql: &str) -> SourceAnswer {
         self.rows(sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
@@ -99,7 +99,7 @@ impl PostgreSqlInspector {
     fn extension(&mut self, name: &str, sql: impl Fn(&str) -> String, lack: &str) -> SourceAnswer {
         match self.rows(&queries::extension(name)) {
             Ok(found) => match found.first() {
-                Some(row) => self.told(&sql(text(row, "schema"))),
+                Some(row) => self.query_source(&sql(text(row, "schema"))),
                 None => SourceAnswer::Refused(format!(
                     "{name} is not in this database: {lack}`CREATE EXTENSION {name}` makes it"
                 )),
@@ -111,7 +111,7 @@ impl PostgreSqlInspector {
     /// Lengths of the values in columns that may hold blobs, from a sample of rows.
     fn blobs(&mut self) -> SourceAnswer {
         let columns = self.rows(queries::COLUMNS);
-        super::blobs::told(columns, |column| {
+        super::blobs::with_lengths(columns, |column| {
             let right = format!("SELECT ON {}", text(column, "sql_table"));
             Ok(self.rows_with(&right, &queries::lengths(column))?.into_iter().flatten().collect())
         })
@@ -141,7 +141,7 @@ impl Inspector for PostgreSqlInspector {
 
     fn look(&mut self, is_last: bool) -> BTreeMap<String, SourceAnswer> {
         let mut told: BTreeMap<String, SourceAnswer> =
-            queries::SOURCES.iter().map(|(name, sql)| ((*name).to_owned(), self.told(sql))).collect();
+            queries::SOURCES.iter().map(|(name, sql)| ((*name).to_owned(), self.query_source(sql))).collect();
         const PRELOADED: &str = "its library must be in shared_preload_libraries, and ";
         let statements = self.extension("pg_stat_statements", queries::statements, PRELOADED);
         told.insert("statements".to_owned(), statements);

@@ -53,7 +53,7 @@ fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
     named.extend(of_indexes.map(|row| format!("`{}`: {}", text(row, "name"), versions(row))));
     let figure = named.first().cloned().unwrap_or_else(|| "all are as they were noted".to_owned());
     Ok(CheckResult::new(when(!named.is_empty(), Answer::Bad), named.len() as f64, figure)
-        .over(FigurePeriod::Now)
+        .with_period(FigurePeriod::Now)
         .naming(named))
 }
 

@@ -110,7 +110,7 @@ fn dead_rows(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknown
     if let Some(row) = oldest.filter(|row| or_zero(row, "freeze_share") >= 2.0) {
         let share = or_zero(row, "freeze_share");
         let figure = format!("`{}` is {share:.1} times as old as it may be", text(row, "name"));
-        return Ok(CheckResult::new(Answer::Bad, share, figure).over(FigurePeriod::Now));
+        return Ok(CheckResult::new(Answer::Bad, share, figure).with_period(FigurePeriod::Now));
     }
     against_own_rule(facts, over, words)
 }
@@ -147,5 +147,7 @@ fn against_own_rule(
         Some(first) => format!("{}: {first}", units::counted(named.len(), "table")),
         None => format!("the most is {} ({most:.1} times its rule)", words(worst)),
     };
-    Ok(CheckResult::new(when(most >= 2.0, Answer::Look), most, figure).over(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::new(when(most >= 2.0, Answer::Look), most, figure)
+        .with_period(FigurePeriod::Now)
+        .naming(named))
 }

@@ -106,7 +106,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         false => format!("{shown} of the machine's {most}, without a limit"),
     };
     let answer = when(share > 0.9, if limit > 0.0 { Answer::Look } else { Answer::Bad });
-    Ok(CheckResult::new(answer, share, figure).over(FigurePeriod::Now))
+    Ok(CheckResult::new(answer, share, figure).with_period(FigurePeriod::Now))
 }
 
 fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -131,7 +131,7 @@ fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unk
     let ratio = had / used.max(1.0);
     let figure = format!("{ratio:.2}: {} for {}", units::bytes(had), units::bytes(used));
     Ok(CheckResult::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure)
-        .over(FigurePeriod::Now))
+        .with_period(FigurePeriod::Now))
 }
 
 fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -146,7 +146,7 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
     .collect();
     if !failed.is_empty() {
         let figure = format!("failed: {}", failed.join(", "));
-        return Ok(CheckResult::new(Answer::Bad, failed.len() as f64, figure).over(FigurePeriod::Now));
+        return Ok(CheckResult::new(Answer::Bad, failed.len() as f64, figure).with_period(FigurePeriod::Now));
     }
     let settings = facts.row("settings")?;
     let (snapshots, log) = (!text(settings, "save").is_empty(), number(settings, "appendonly") == Some(1.0));
@@ -159,7 +159,7 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
         if log { "on" } else { "off" }
     );
     Ok(CheckResult::new(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure)
-        .over(FigurePeriod::Now))
+        .with_period(FigurePeriod::Now))
 }
 
 fn slow(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
