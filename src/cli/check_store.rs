@@ -12,7 +12,7 @@ use super::run::with_members;
 use super::signals::Signals;
 use super::{CommandOutcome, print};
 use crate::conformance::bench::{Bench, World};
-use crate::conformance::check::{CannotCheck, Check, SharedBench};
+use crate::conformance::check::{CannotCheck, ConformanceCheck, SharedBench};
 use crate::conformance::checks::{GROUPS, all};
 use crate::conformance::subject::Subject;
 use crate::engine::preflight::{check_file_system_of, check_path_bytes, path_bytes_max};
@@ -134,7 +134,7 @@ impl Tally {
 
 /// Makes every check that applies to a candidate in a class, and prints the outcomes. Stops early after a signal.
 fn check_class(candidate: &Candidate, class: Durability, world: &World, signals: &Signals) -> Result<Tally> {
-    let subject = Arc::new(Subject::of(candidate, class));
+    let subject = Arc::new(Subject::new(candidate, class));
     let (label, name, loss) = (&candidate.label, class.name(), subject.loss());
     // What cannot be opened at all keeps no contract that could be checked.
     let shared = opened(world, &subject).with_context(|| format!("`{label}` in class {name}"))?;
@@ -182,7 +182,12 @@ fn opened(world: &World, subject: &Arc<Subject>) -> Result<SharedBench> {
 }
 
 /// Makes a check; a panic is a failure of the store.
-fn caught(check: &Check, world: &World, subject: &Arc<Subject>, shared: &SharedBench) -> Result<()> {
+fn caught(
+    check: &ConformanceCheck,
+    world: &World,
+    subject: &Arc<Subject>,
+    shared: &SharedBench,
+) -> Result<()> {
     catch_unwind(AssertUnwindSafe(|| check.make(world, subject, shared)))
         .unwrap_or_else(|_panic| Err(anyhow!("the store panicked; its message is above")))
 }
@@ -190,7 +195,7 @@ fn caught(check: &Check, world: &World, subject: &Arc<Subject>, shared: &SharedB
 /// Formats the checks that do not apply to a subject, by reason.
 fn not_applied(candidate: &Candidate, subject: &Subject) -> String {
     let declared = (candidate.adapter.caps)(&candidate.options).durability;
-    let others: Vec<Subject> = declared.iter().map(|class| Subject::of(candidate, *class)).collect();
+    let others: Vec<Subject> = declared.iter().map(|class| Subject::new(candidate, *class)).collect();
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for group in GROUPS {
         for check in group.checks.iter().filter(|check| !(check.applies)(subject)) {

@@ -58,7 +58,7 @@ fn asked(flags: &RunFlags) -> Result<Option<PlanText>> {
         !flags.judging.is_asked(),
         "a plan of plans has no answer of its own: ask `blobwise report` of one of its runs"
     );
-    let text = flags.over(text)?;
+    let text = flags.apply_to(text)?;
     let more = PlanText { plans: Vec::new(), name: None, about: None, ..text.clone() }.without_conditions();
     if more != PlanText::default() {
         bail!(
@@ -118,7 +118,7 @@ fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
             break;
         }
     }
-    told(&members, out)?;
+    print_summary(&members, out)?;
     Ok(whole)
 }
 
@@ -126,7 +126,7 @@ fn write(text: &PlanText, members: &[CollectionMember], out: &Path) -> Result<()
     replace(&out.join(PAGE), render(text.about.as_deref().unwrap_or_default(), members).as_bytes())
 }
 
-fn told(members: &[CollectionMember], out: &Path) -> Result<()> {
+fn print_summary(members: &[CollectionMember], out: &Path) -> Result<()> {
     print(&table(members)?)?;
     print(&format!("\nPage: {}\n", out.join(PAGE).display()))
 }
@@ -153,7 +153,7 @@ pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<CollectionMember>)>>
 /// Rewrites the page of a collection.
 pub fn again(text: &PlanText, members: &[CollectionMember], dir: &Path) -> Result<()> {
     write(text, members, dir)?;
-    told(members, dir)
+    print_summary(members, dir)
 }
 
 /// A plan of the collection.
@@ -174,7 +174,7 @@ fn members_of(flags: &RunFlags, text: &PlanText) -> Result<Vec<CollectionPlan>> 
             bail!("`{plan}` is a plan of plans itself");
         }
         let member = RunFlags::for_member(flags, text, plan.clone(), PathBuf::new());
-        if let Err(error) = member.over(of_plan.clone())?.resolve(false)
+        if let Err(error) = member.apply_to(of_plan.clone())?.resolve(false)
             && !error.is::<NothingRuns>()
         {
             return Err(error.context(format!("the plan `{plan}`")));

@@ -138,7 +138,7 @@ struct CrashRequest {
 
 impl CrashRequest {
     /// Validates the flags, and checks that everything they ask for can be done here.
-    fn of(flags: &CrashFlags) -> Result<CrashRequest> {
+    fn from_flags(flags: &CrashFlags) -> Result<CrashRequest> {
         let all = if flags.uploads { CRASH_UPLOADS } else { CRASH_STORES };
         let all = || all.iter().map(|store| (*store).to_owned()).collect();
         let named = flags.stores.as_deref().map_or_else(all, split_list);
@@ -215,7 +215,7 @@ pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
         return again(flags, &split_list(earlier));
     }
     let signals = Signals::listen()?;
-    let asked = CrashRequest::of(flags)?;
+    let asked = CrashRequest::from_flags(flags)?;
     own_mounts()?;
     let place = Place::make(&flags.dir)?;
     let mut under_way = CrashRun {
@@ -235,7 +235,7 @@ pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
             .stopped_by(signals.shared_stop())
             .waiting(patience)
             .with_workers(flags.workers.into());
-        let outcome = under_way.on(&lab, kind);
+        let outcome = under_way.run_on_file_system(&lab, kind);
         if signals.received().is_some() {
             break;
         }
@@ -351,7 +351,7 @@ impl CrashRun<'_> {
     }
 
     /// Runs all tests on one file system.
-    fn on(&mut self, lab: &Lab, kind: &str) -> Result<()> {
+    fn run_on_file_system(&mut self, lab: &Lab, kind: &str) -> Result<()> {
         if self.flags.cuts > 0 {
             self.bar.on_terminal(self.done + 1, self.asked.lines(), &|| format!("controls on {kind}"));
             self.report.controls.extend(crash::controls(lab, self.flags.seed)?);

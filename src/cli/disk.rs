@@ -141,7 +141,7 @@ struct DiskTestRequest {
 }
 
 impl DiskTestRequest {
-    fn of(flags: &DiskFlags) -> Result<DiskTestRequest> {
+    fn from_flags(flags: &DiskFlags) -> Result<DiskTestRequest> {
         let on = flags.on.as_deref().map(split_list).unwrap_or_default();
         let (beside, missing) = beside(flags)?;
         let wanted = DiskTestRequest {
@@ -459,7 +459,7 @@ fn claim(path: &Path) -> Result<File> {
 pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
     let files = [&flags.json, &flags.html, &flags.bonnie_out];
     files.into_iter().flatten().try_for_each(|file| check_file(file))?;
-    let wanted = DiskTestRequest::of(flags)?;
+    let wanted = DiskTestRequest::from_flags(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();
     let places = TestPlaces::make(flags, &wanted)?;

@@ -59,7 +59,7 @@ impl JudgingFlags {
     }
 
     /// Applies the parameters to a plan.
-    pub fn over(&self, text: &mut PlanText) -> Result<()> {
+    pub fn apply_to(&self, text: &mut PlanText) -> Result<()> {
         if let Some(mix) = &self.mix {
             text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
         }
@@ -89,7 +89,7 @@ impl JudgingFlags {
         let result = RunResult::load(run)?;
         let pricing = pricing.or(result.costs.as_ref().map(|costs| costs.pricing.clone()));
         let mut text = result.plan.clone();
-        self.over(&mut text)?;
+        self.apply_to(&mut text)?;
         let records = Records { complete: result.complete, ..Records::resume(result) };
         // Judging uses the design only, so the stores need not be available on this machine.
         let mut result =

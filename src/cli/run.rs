@@ -246,7 +246,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         None => PlanText::default(),
     };
     let rounds = flags.keys.rounds.or(planned.rounds);
-    let mut text = flags.over(planned)?;
+    let mut text = flags.apply_to(planned)?;
     if text.names_no_phases() {
         match why_no_memory_group() {
             _ if clients.is_some() => {
@@ -675,7 +675,7 @@ impl RunFlags {
     }
 
     /// Applies all flags to a plan.
-    pub fn over(&self, planned: PlanText) -> Result<PlanText> {
+    pub fn apply_to(&self, planned: PlanText) -> Result<PlanText> {
         let keys = &self.keys;
         let own = planned.phase.iter().map(|phase| phase.id.clone()).collect();
         let mut text = planned.with_keys_of(&PlanText {
@@ -700,7 +700,7 @@ impl RunFlags {
                 .filter(|phase| phase.id == "load")
                 .for_each(|phase| phase.count = Some(loads));
         }
-        self.judging.over(&mut text)?;
+        self.judging.apply_to(&mut text)?;
         for set in &self.set {
             let (name, values) = values_of(set)?;
             text.set.insert(name, OneOrMany::Many(values));

@@ -67,11 +67,11 @@ pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()>
     for old in before.iter().filter(|old| !is_written(old)) {
         std::fs::remove_file(out.path.join(old)).with_context(|| format!("cannot remove `{old}`"))?;
     }
-    print(&told(&sides, &out.path))
+    print(&summary(&sides, &out.path))
 }
 
 /// Message after the page is written.
-fn told(sides: &[PageRun], out: &Path) -> String {
+fn summary(sides: &[PageRun], out: &Path) -> String {
     let mut text = String::new();
     let groups = groups(sides);
     for group in &groups {

@@ -28,14 +28,14 @@ impl Signals {
         // The first call initializes the clock, which a signal handler must not do.
         machine::uptime();
         for signal in [SIGINT, SIGTERM] {
-            signals.on(signal, Arc::clone(&first_ms))?;
+            signals.register(signal, Arc::clone(&first_ms))?;
         }
         Ok(signals)
     }
 
     /// Listens to one signal. `first_ms` holds the time of the first of all signals in milliseconds of [`machine::uptime`], or 0.
     #[expect(unsafe_code, reason = "signal handlers are unsafe to get wrong")]
-    fn on(&self, signal: i32, first_ms: Arc<AtomicU64>) -> io::Result<()> {
+    fn register(&self, signal: i32, first_ms: Arc<AtomicU64>) -> io::Result<()> {
         let (stop, received) = (Arc::clone(&self.stop), Arc::clone(&self.received));
         let act = move || {
             let now = (machine::uptime().as_millis() as u64).max(1);

@@ -53,7 +53,7 @@ pub fn backs_up_and_restores(case: &Case) -> Result<()> {
             open(case.subject, &restored, Mode::Open, BLOB_BYTES_MAX).context("opening what was restored")?
         }
     };
-    let mut hand = Hand::of(store.as_ref(), case.subject)?;
+    let mut hand = Hand::open(store.as_ref(), case.subject)?;
     for (key, wanted) in &there {
         hand.expect(key, wanted.as_deref()).context("of a backup, restored")?;
     }

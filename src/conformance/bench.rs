@@ -185,7 +185,7 @@ impl Bench {
 
     /// Opens a session that retries while the store is busy, and connects for each op if needed.
     pub fn hand(&self) -> Result<Hand<'_>> {
-        Hand::of(self.store()?, &self.subject)
+        Hand::open(self.store()?, &self.subject)
     }
 
     /// Opens the store as an invited process would.
@@ -261,7 +261,7 @@ pub struct Hand<'s> {
 
 impl<'s> Hand<'s> {
     /// Opens a session of a subject's store.
-    pub fn of(store: &'s dyn Store, subject: &Subject) -> Result<Hand<'s>> {
+    pub fn open(store: &'s dyn Store, subject: &Subject) -> Result<Hand<'s>> {
         let session = store.session().context("cannot open a session")?;
         Ok(Hand { session, connects_each_op: subject.connects_each_op(), contents: subject.caps().contents })
     }

@@ -39,7 +39,7 @@ pub enum CheckKind {
 }
 
 /// A check.
-pub struct Check {
+pub struct ConformanceCheck {
     /// Name, such as `returns-what-was-put`.
     pub name: &'static str,
     /// True for a subject that it applies to.
@@ -53,7 +53,7 @@ pub struct Check {
 /// Open store of a server, shared by its checks; embedded stores are opened for each check.
 pub type SharedBench = Mutex<Option<Bench>>;
 
-impl Check {
+impl ConformanceCheck {
     /// Makes the check.
     ///
     /// # Errors
@@ -91,8 +91,8 @@ pub const fn open(
     name: &'static str,
     applies: fn(&Subject) -> bool,
     run: fn(&mut Bench) -> Result<()>,
-) -> Check {
-    Check { name, applies, run: Run::Open(run), kind: CheckKind::AnyClass }
+) -> ConformanceCheck {
+    ConformanceCheck { name, applies, run: Run::Open(run), kind: CheckKind::AnyClass }
 }
 
 /// A check that opens its own store.
@@ -101,8 +101,8 @@ pub const fn own(
     name: &'static str,
     applies: fn(&Subject) -> bool,
     run: fn(&Case) -> Result<()>,
-) -> Check {
-    Check { name, applies, run: Run::Own(run), kind }
+) -> ConformanceCheck {
+    ConformanceCheck { name, applies, run: Run::Own(run), kind }
 }
 
 /// Fails unless a call was refused as unsupported.

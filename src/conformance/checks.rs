@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::bench::{Bench, Hand, Home, blob};
-use super::check::{Case, Check, CheckKind, open, own, refused};
+use super::check::{Case, CheckKind, ConformanceCheck, open, own, refused};
 use super::subject::Subject;
 use super::{backups, catalogues, compactions, pages, processes, transactions};
 use crate::host::machine;
@@ -20,7 +20,7 @@ pub struct Group {
     /// Reason that is given for a check that applies to none of a store's classes.
     pub why_not: &'static str,
     /// The checks.
-    pub checks: &'static [Check],
+    pub checks: &'static [ConformanceCheck],
 }
 
 /// All checks that need no more than the contract. Each flag of [`crate::store::Capabilities`] has two: one for stores that declare
@@ -33,12 +33,12 @@ pub const GROUPS: &[Group] = &[
 ];
 
 /// All checks of all groups.
-pub fn all() -> impl Iterator<Item = &'static Check> {
+pub fn all() -> impl Iterator<Item = &'static ConformanceCheck> {
     GROUPS.iter().flat_map(|group| group.checks)
 }
 
 /// Checks of what every store must do, and of what a store declares.
-const ABILITIES: &[Check] = &[
+const ABILITIES: &[ConformanceCheck] = &[
     open("returns-what-was-put", always, returns_what_was_put),
     open("replaces", changes, replaces),
     open("deletes-twice", changes, deletes_twice),
@@ -104,7 +104,7 @@ const ABILITIES: &[Check] = &[
 ];
 
 /// Checks that a store refuses what it does not declare.
-const REFUSALS: &[Check] = &[
+const REFUSALS: &[ConformanceCheck] = &[
     open("refuses-changes", |subject| !subject.caps().changes, refuses_changes),
     open("refuses-ranges", |subject| !subject.caps().range, refuses_ranges),
     open("refuses-a-second-session", |subject| !subject.caps().many, refuses_a_second_session),
@@ -135,7 +135,7 @@ const REFUSALS: &[Check] = &[
 ];
 
 /// Checks of deferred work.
-const SETTLING: &[Check] = &[own(
+const SETTLING: &[ConformanceCheck] = &[own(
     CheckKind::AnyClass,
     "settles-once",
     |subject| subject.caps().persistent && !subject.is_server(),
@@ -411,7 +411,7 @@ fn is_joined(bench: &mut Bench) -> Result<()> {
     let joined = bench.join()?;
     {
         let mut own = bench.hand()?;
-        let mut other = Hand::of(&*joined, &bench.subject)?;
+        let mut other = Hand::open(&*joined, &bench.subject)?;
         for (key, generation) in keys.iter().zip(0..) {
             let put = blob(key.id, generation, 5000);
             let (one, two) = if generation == 1 { (&mut other, &mut own) } else { (&mut own, &mut other) };

@@ -34,7 +34,7 @@ pub struct Subject {
 
 impl Subject {
     /// A candidate in one of its classes, for every check.
-    pub fn of(candidate: &Candidate, durability: Durability) -> Subject {
+    pub fn new(candidate: &Candidate, durability: Durability) -> Subject {
         Subject {
             name: format!("{}/{}", candidate.label, durability.name()),
             adapter: candidate.adapter,

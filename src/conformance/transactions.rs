@@ -77,7 +77,7 @@ pub fn reads_in_one_transaction(bench: &mut Bench) -> Result<()> {
         if has_begun.recv().is_err() {
             return reads.join().map_err(joined)?;
         }
-        let writes = scope.spawn(|| write(&mut Hand::of(store, subject)?, &keys, &new, &written));
+        let writes = scope.spawn(|| write(&mut Hand::open(store, subject)?, &keys, &new, &written));
         let patience = if view == ReadIsolation::Locked { WAITS } else { PATIENCE };
         let is_written = was_written.recv_timeout(patience).is_ok();
         go.send(()).ok();

@@ -28,7 +28,7 @@ pub fn act(subject: &Subject, home: &Home) -> Result<()> {
     let store = open(subject, home, Mode::Create, BLOB_BYTES_MAX)?;
     let batch = subject.caps().batch;
     {
-        let mut hand = Hand::of(store.as_ref(), subject)?;
+        let mut hand = Hand::open(store.as_ref(), subject)?;
         for turn in 0..3 {
             let (first, second) = (key(2 * turn), key(2 * turn + 1));
             let (old, new) = (blob(first.id, 0, 5000), blob(first.id, 1, 6000));

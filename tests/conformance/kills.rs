@@ -59,7 +59,7 @@ fn keys(subject: &Subject, count: u64) -> u64 {
 /// Writes until it is killed, and reports each op that has returned.
 pub fn act(subject: &Subject, home: &Home) -> Result<()> {
     let store = open(subject, home, Mode::Create, BLOB_BYTES_MAX)?;
-    let mut hand = Hand::of(store.as_ref(), subject)?;
+    let mut hand = Hand::open(store.as_ref(), subject)?;
     let mut out = std::io::stdout();
     for number in 0.. {
         match op(subject, number) {

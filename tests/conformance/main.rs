@@ -48,7 +48,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use blobwise::conformance::bench::{Home, World};
-use blobwise::conformance::check::{CannotCheck, Check, CheckKind, Run};
+use blobwise::conformance::check::{CannotCheck, CheckKind, ConformanceCheck, Run};
 use blobwise::conformance::subject::{Subject, is_server};
 use blobwise::plan::defaults;
 use blobwise::store::Adapter;
@@ -152,7 +152,7 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 fn trials_of(
     world: &Arc<World>,
     subject: &Arc<Subject>,
-    checks: impl Iterator<Item = &'static Check>,
+    checks: impl Iterator<Item = &'static ConformanceCheck>,
 ) -> Vec<Trial> {
     let shared = Arc::new(Mutex::new(None));
     let applying = checks.filter(|check| {
@@ -172,7 +172,7 @@ fn trials_of(
 /// True if a check is worth a server's start. Options of servers are tested on one open server each; checks that start another
 /// one are left to the plain candidates. In a weaker class only that is tested which the class may change, and what processes do
 /// (flushes, kills, where they write) with one candidate of each server.
-fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
+fn is_worth_a_server(check: &ConformanceCheck, subject: &Subject) -> bool {
     match (check.run, check.kind) {
         (_, CheckKind::Backup) if !subjects::shows_its_backup(subject) => false,
         _ if !subject.is_server() => true,

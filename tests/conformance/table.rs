@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use blobwise::conformance::bench::World;
-use blobwise::conformance::check::{Check, CheckKind, open, own};
+use blobwise::conformance::check::{CheckKind, ConformanceCheck, open, own};
 use blobwise::conformance::checks::{self, has_one_class};
 use blobwise::conformance::subject::Subject;
 use blobwise::store::{Durability, Loss};
@@ -12,7 +12,7 @@ use blobwise::store::{Durability, Loss};
 use crate::{flips, flushes, kills, lazy};
 
 /// Checks that look into a store.
-const OF_FILES: &[Check] = &[
+const OF_FILES: &[ConformanceCheck] = &[
     open("purges-lazy-deletes", |subject| subject.traits().lazy_delete, lazy::purges),
     open(
         "leaves-nothing-to-vacuum",
@@ -23,7 +23,7 @@ const OF_FILES: &[Check] = &[
 ];
 
 /// Checks that start another process to observe or to kill.
-const OF_PROCESSES: &[Check] = &[
+const OF_PROCESSES: &[ConformanceCheck] = &[
     // In other classes, the checks of flushes look at where it writes in their own trace.
     own(
         CheckKind::Process,
@@ -66,7 +66,7 @@ const OF_PROCESSES: &[Check] = &[
 ];
 
 /// Every check.
-pub fn all() -> impl Iterator<Item = &'static Check> {
+pub fn all() -> impl Iterator<Item = &'static ConformanceCheck> {
     checks::all().chain(OF_FILES).chain(OF_PROCESSES)
 }
 
