@@ -36,7 +36,7 @@ fn beside() -> Result<bool> {
     for row in report.rows.iter().filter(|row| row.by != TestProgram::Blobwise) {
         let Some(theirs) = row.over_ours else { continue };
         let ours = theirs.turned();
-        met &= told(&format!("{:?}, {}", row.by, row.test), &ours, 1.0 - WITHIN, 1.0 + WITHIN);
+        met &= print_verdict(&format!("{:?}, {}", row.by, row.test), &ours, 1.0 - WITHIN, 1.0 + WITHIN);
     }
     Ok(met)
 }
@@ -76,12 +76,12 @@ fn limited() -> Result<bool> {
         });
         let of_limit = interval::rate(&moved.collect::<Vec<f64>>()).context("the device has no counters")?;
         let name = what.name();
-        met &= told(&format!("{name}, one over its limit"), &of_limit, 1.0 - WITHIN, 1.0 + WITHIN);
+        met &= print_verdict(&format!("{name}, one over its limit"), &of_limit, 1.0 - WITHIN, 1.0 + WITHIN);
         let one = median(ones.iter().copied());
         let most = one / ((one + LIMIT_AHEAD_S) / DEVICES - LIMIT_AHEAD_S);
-        met &= told(&format!("{name}, RAID0 over four"), &of_one(places[1])?, 3.4, most);
+        met &= print_verdict(&format!("{name}, RAID0 over four"), &of_one(places[1])?, 3.4, most);
         if what == TestOperation::Write {
-            met &= told("write, RAID1 over one", &of_one(places[2])?, 1.0 - WITHIN, 1.0 + WITHIN);
+            met &= print_verdict("write, RAID1 over one", &of_one(places[2])?, 1.0 - WITHIN, 1.0 + WITHIN);
         }
     }
     Ok(met)
@@ -89,7 +89,7 @@ fn limited() -> Result<bool> {
 
 /// Prints a ratio and whether it lies where it should. It is missed where all of its interval lies elsewhere; one without an
 /// interval stands for itself.
-fn told(what: &str, ratio: &Interval, low: f64, high: f64) -> bool {
+fn print_verdict(what: &str, ratio: &Interval, low: f64, high: f64) -> bool {
     let is_met = (low..=high).contains(&ratio.median);
     let [least, most] = [ratio.low, ratio.high].map(|bound| bound.unwrap_or(ratio.median));
     let may_be_met = least <= high && most >= low;

@@ -44,7 +44,7 @@ fn main() -> Result<ExitCode> {
 
 fn reads(bytes: u64) -> Result<bool> {
     let bed = Bed::make("s3", Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
-    let way = way::of(&bed)?;
+    let way = way::client_access(&bed)?;
     let said = |name: &str| way::text(&way, &format!("/0/{name}"));
     let credentials = Credentials::new(said("key")?, said("secret")?);
     let mut endpoint: url::Url = said("url")?.parse()?;

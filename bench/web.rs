@@ -141,7 +141,7 @@ fn one_url(bytes: u64) -> Result<()> {
 
 /// Where the server of a bed listens, and the directory that it hands out, whose name is a secret.
 fn address(bed: &Bed) -> Result<String> {
-    let way = way::of(bed)?;
+    let way = way::client_access(bed)?;
     let (host, port) = (way::text(&way, "/address/Host/0")?, &way["address"]["Host"][1]);
     Ok(format!("{host}:{port}{}", way::text(&way, "/prefix")?.trim_end_matches('/')))
 }

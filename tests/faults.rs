@@ -282,7 +282,7 @@ fn ended(child: Child) -> Said {
         }
         is_late
     });
-    let said = Said::of(&child.wait_with_output().unwrap());
+    let said = Said::from_output(&child.wait_with_output().unwrap());
     drop(end);
     assert!(!watchdog.join().unwrap(), "it did not end within {WATCHDOG:?}: {said:?}");
     said

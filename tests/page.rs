@@ -113,7 +113,7 @@ fn get(session: &mut dyn Session, key: &Key) -> Option<Vec<u8>> {
     found.then_some(bytes)
 }
 
-fn told(session: &mut dyn Session) -> (BTreeMap<&'static str, u64>, BTreeMap<&'static str, u64>) {
+fn reported(session: &mut dyn Session) -> (BTreeMap<&'static str, u64>, BTreeMap<&'static str, u64>) {
     let (mut times, mut counts) = (BTreeMap::new(), BTreeMap::new());
     session
         .report_op(&mut |told| match told {
@@ -133,7 +133,7 @@ fn other_icons() -> Result<(), Failed> {
             session.put(&key(1), b"content").unwrap();
             session.prepare().unwrap();
             get(session.as_mut(), &key(1)).unwrap();
-            let (_, counts) = told(session.as_mut());
+            let (_, counts) = reported(session.as_mut());
             found = (counts["requests"], counts["bytes"]);
         });
         found
@@ -172,7 +172,7 @@ fn keeps_the_contract(variant: &str, requests: u64) -> Result<(), Failed> {
         session.put(&key(2), b"</script> & \"a neighbour\"").unwrap();
         session.prepare().unwrap();
         assert_eq!(get(session, &key(1)).unwrap(), every_byte);
-        let (times, counts) = told(session);
+        let (times, counts) = reported(session);
         let shown = times.get("icons").or(times.get("content")).unwrap();
         assert!(*shown > 1_000_000 && times["first paint"] > 1_000_000, "{times:?}");
         assert_eq!(counts["requests"], requests);
@@ -218,7 +218,7 @@ fn distance() -> Result<(), Failed> {
             let mut session = store.session().unwrap();
             session.put(&key(1), b"far away").unwrap();
             assert_eq!(get(session.as_mut(), &key(1)).unwrap(), b"far away");
-            let (times, _) = told(session.as_mut());
+            let (times, _) = reported(session.as_mut());
             assert!(times["content"] >= at_least_ns, "{rtt}: {times:?}");
         });
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::common::Bed;
 
 /// What the store says of it.
-pub fn of(bed: &Bed) -> Result<Value> {
+pub fn client_access(bed: &Bed) -> Result<Value> {
     Ok(bed.store.join_token()?.read()?)
 }
 

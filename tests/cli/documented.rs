@@ -93,7 +93,7 @@ const fn row(printed: &'static str, typed: &'static str) -> Row {
 }
 
 /// One that needs the programs of these stores.
-const fn of(stores: &'static [&'static str], row: Row) -> Row {
+const fn for_stores(stores: &'static [&'static str], row: Row) -> Row {
     Row { stores, ..row }
 }
 
@@ -123,7 +123,7 @@ const TABLE: &[Row] = &[
     ),
     // ---- runs
     row("blobwise run --files /var/www/uploads", short!("run --files uploads")),
-    of(
+    for_stores(
         POSTGRES,
         row(
             "blobwise run --stores files/hashed,sqlite,postgres/bytea",
@@ -184,7 +184,7 @@ const TABLE: &[Row] = &[
             "run --memory 25% --stores files/hashed,sqlite,lmdb --corpus fixed:1MB --blobs 20 --rounds 1 --phases fill,read-warm --quiet",
         ),
     ),
-    of(
+    for_stores(
         POSTGRES,
         by_root(
             MOUNT,
@@ -198,7 +198,7 @@ const TABLE: &[Row] = &[
         "blobwise run --rate 500 --workers 8",
         short!("run --rate 500 --workers 8 --stores files/hashed --phases fill,read-warm,overwrite"),
     ),
-    of(
+    for_stores(
         &["nginx"],
         row(
             "blobwise run --stores nginx --set nginx.http=1.1,2 --set nginx.tls=false,true",
@@ -209,7 +209,7 @@ const TABLE: &[Row] = &[
         "blobwise run --durability each-write --workers 4",
         short!("run --durability each-write --workers 4 --stores files/hashed,sqlite"),
     ),
-    of(
+    for_stores(
         &["nginx", "apache-php/readfile"],
         row(
             "blobwise run --stores nginx,apache-php/readfile --workers 4 --limit p99=50ms",
@@ -217,7 +217,7 @@ const TABLE: &[Row] = &[
             short!("run --stores nginx --workers 4 --limit p50=50ms --scale 0.02 --preview"),
         ),
     ),
-    of(
+    for_stores(
         POSTGRES,
         row(
             "blobwise run --stores files/hashed --set files/hashed.catalogue=sqlite,postgres --phases fill,register,release",
@@ -226,7 +226,7 @@ const TABLE: &[Row] = &[
             ),
         ),
     ),
-    of(
+    for_stores(
         OWN,
         row(
             "blobwise run --stores files/hashed,own:examples/own-store/mystore.toml,own:examples/own-store/null.toml",
@@ -247,14 +247,14 @@ const TABLE: &[Row] = &[
         "blobwise run --stores files/hashed,sqlite --phases fill,operate",
         short!("run --stores files/hashed,sqlite --phases fill,operate"),
     ),
-    of(
+    for_stores(
         POSTGRES,
         row(
             "blobwise run --stores postgres/bytea,postgres/large-object --set postgres.url=URL",
             short!("run --stores postgres/bytea,postgres/large-object --set postgres.url=URL"),
         ),
     ),
-    of(
+    for_stores(
         &["postgres/bytea", "s3"],
         row(
             "blobwise run --files /var/www/uploads --stores files/hashed,sqlite,postgres/bytea,s3",
@@ -332,7 +332,7 @@ const TABLE: &[Row] = &[
         row("blobwise crash", "crash --stores files/hashed,sqlite --durability on-sync --cuts 2 --kills 0"),
     ),
     row("blobwise crash --stores files/hashed,sqlite", "not: `blobwise crash` is typed with these stores"),
-    of(
+    for_stores(
         &["postgres/bytea", "mariadb/blob"],
         by_root(
             MOUNT,
@@ -349,7 +349,7 @@ const TABLE: &[Row] = &[
             "crash --stores files/hashed --fs xfs --html cuts.html --durability on-sync --cuts 1 --kills 0",
         ),
     ),
-    of(
+    for_stores(
         POSTGRES,
         by_root(
             MOUNT,
@@ -377,7 +377,7 @@ const TABLE: &[Row] = &[
         "blobwise doctor --for 60s --against before",
         "doctor --for 1s --save before; doctor --for 1s --against before",
     )),
-    of(
+    for_stores(
         POSTGRES,
         answers(row(
             "blobwise doctor --url postgres://USER:PASSWORD@HOST/DATABASE --for 60s",

@@ -42,7 +42,7 @@ pub fn trials() -> Vec<Trial> {
 
 const QUICK: &str = "run --blobs 12 --rounds 1 --quiet --out out";
 
-fn on(work: &Work, more: &str) -> Said {
+fn run(work: &Work, more: &str) -> Said {
     work.say(&format!("{QUICK} --dir place {more}"))
 }
 
@@ -58,7 +58,7 @@ pub fn loops_below(dir: &Path) -> Vec<String> {
 fn every_candidate() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
-    let said = on(
+    let said = run(
         &work,
         "--on dir,btrfs-nocow,btrfs-raid1 --stores files/hashed,fopen,memory --phases fill,read-warm,overwrite --verify",
     );
@@ -117,7 +117,7 @@ fn killed() -> Outcome {
         }
         std::fs::remove_dir_all(work.path("out")).ok();
     }
-    on(&work, "--phases fill --stores files/flat").ended(0);
+    run(&work, "--phases fill --stores files/flat").ended(0);
     assert!(work.names("place").is_empty(), "the next run removes the rest");
     Ok(())
 }
@@ -212,13 +212,13 @@ fn slow_in_pilot(more: &str) -> Outcome {
 fn refused() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
-    on(&work, "--on ext4 --set sqlite.on=ext5 --stores sqlite").refused(&["sqlite.on", "`ext5`", "`ext4`"]);
-    on(&work, "--device-limit 20MB/s --stores sqlite").refused(&["--device-limit", "--on"]);
-    on(&work, "--on ext4 --device-limit 20MB").refused(&["--device-limit: `20MB`", "20MB/s,200iops"]);
-    on(&work, "--on ext4 --fill 95%").refused(&["--fill: `95%`", "0% to 90%"]);
-    on(&work, "--on ext4@95%").refused(&["`ext4@95%`", "1% to 90%"]);
-    on(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
-    on(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
+    run(&work, "--on ext4 --set sqlite.on=ext5 --stores sqlite").refused(&["sqlite.on", "`ext5`", "`ext4`"]);
+    run(&work, "--device-limit 20MB/s --stores sqlite").refused(&["--device-limit", "--on"]);
+    run(&work, "--on ext4 --device-limit 20MB").refused(&["--device-limit: `20MB`", "20MB/s,200iops"]);
+    run(&work, "--on ext4 --fill 95%").refused(&["--fill: `95%`", "0% to 90%"]);
+    run(&work, "--on ext4@95%").refused(&["`ext4@95%`", "1% to 90%"]);
+    run(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
+    run(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
     let line = |more: &str| -> Vec<String> {
         format!("{QUICK} --on ext4{more}").split_whitespace().map(str::to_owned).collect()
     };

@@ -9,7 +9,7 @@ use blobwise::records::Records;
 use blobwise::result::{ClaimVerdict, Round, RunResult};
 
 use crate::program::{BLOBWISE, Outcome, Work};
-use crate::results::{doctored, run, words};
+use crate::results::{collapse_whitespace, doctored, run};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -51,16 +51,16 @@ fn could_have_seen() -> Outcome {
     };
     doctored(&work, "quiet", scattered(0.001))?;
     doctored(&work, "noisy", scattered(0.1))?;
-    let said = words(&work.say("compare quiet quiet --fall 10% --strict").ended(0).stdout);
+    let said = collapse_whitespace(&work.say("compare quiet quiet --fall 10% --strict").ended(0).stdout);
     assert!(said.contains("It would have found a fall of 6 % in any row (80 of 100 runs)"), "{said}");
     assert!(said.ends_with("Passed."), "{said}");
-    let said = words(&work.say("compare noisy noisy --fall 10%").ended(0).stdout);
+    let said = collapse_whitespace(&work.say("compare noisy noisy --fall 10%").ended(0).stdout);
     assert!(
         said.contains("A fall of 10 % would not have been found in: ")
             && said.contains("`blobwise run --rounds"),
         "{said}"
     );
-    let said = words(&work.say("compare noisy noisy --fall 10% --strict").ended(4).stdout);
+    let said = collapse_whitespace(&work.say("compare noisy noisy --fall 10% --strict").ended(4).stdout);
     assert!(said.contains("could not have seen a fall of 10 % (exit code 4)"), "{said}");
     for (line, why) in [
         ("--fall 5% --threshold 5%", "--fall: `5%` is not above --threshold `5%`"),
@@ -86,7 +86,7 @@ fn in_turn() -> Outcome {
     }
     let line =
         "compare --plan plan.toml --old ./a --new ./b --rounds 4 --threshold 90% --fall 95% --out both";
-    let said = words(&work.say(line).ended(0).stdout);
+    let said = collapse_whitespace(&work.say(line).ended(0).stdout);
     assert!(said.contains("paired by round, as the two measured in turn"), "{said}");
     assert_eq!(std::fs::read_to_string(work.path("calls"))?, "a\nb\nb\na\na\nb\nb\na\n");
     for run in ["both/old", "both/new"] {
@@ -229,7 +229,7 @@ fn guarded_by_claims() -> Outcome {
     work.say("run own.toml --quiet --out told").ended(0);
     let said = work.say("run own.toml --quiet --fail-on-refuted --out out").ended(1);
     assert!(said.stderr.contains("1 claim refuted: own-1"), "{}", said.stderr);
-    let printed = words(&said.stdout);
+    let printed = collapse_whitespace(&said.stdout);
     assert!(printed.contains("own-1 refuted") && printed.contains("Stated 0.40"), "{printed}");
     let page = std::fs::read_to_string(work.path("out/report.html"))?;
     let markdown = work.say("report out --markdown").ended(0).stdout;
@@ -264,9 +264,9 @@ fn explained() -> Outcome {
         .ok_or("no cell")?;
     for round in &cell.rounds {
         let line = format!(" {} {} {} ", round.round, round.position, round.ops);
-        assert!(words(&said).contains(&line), "`{line}` is not in: {said}");
+        assert!(collapse_whitespace(&said).contains(&line), "`{line}` is not in: {said}");
     }
-    let told = words(&said);
+    let told = collapse_whitespace(&said);
     let heads =
         ["The figure", "Its rank", "Processor and memory", "Checks", "What speaks against it", "2 rounds"];
     for head in heads {
@@ -316,7 +316,8 @@ fn families() -> Outcome {
     assert!(listed.contains("files/hashed") && !listed.contains("files/flat"), "{listed}");
     let plan = work.say("list plans horak-2010").ended(0).stdout;
     assert!(
-        plan.contains("HK-1") && words(&plan).contains("Run it: blobwise run horak-2010 A part"),
+        plan.contains("HK-1")
+            && collapse_whitespace(&plan).contains("Run it: blobwise run horak-2010 A part"),
         "{plan}"
     );
     let text = work.say("list plans horak-2010 --toml").ended(0).stdout;

@@ -342,7 +342,7 @@ fn without_a_name() -> Outcome {
 }
 
 /// The line of its log that is told as the reason why a program fails.
-fn told(work: &Work, program: &Path, arguments: &[&str]) -> String {
+fn logged_reason(work: &Work, program: &Path, arguments: &[&str]) -> String {
     let dir = work.path("server");
     std::fs::create_dir_all(&dir).unwrap();
     // A server runs as nobody where we are root, in a directory of ours.
@@ -369,14 +369,14 @@ fn says(told: &str, words: &[&str]) -> Outcome {
 fn redis_port() -> Outcome {
     let (_taken, port) = taken();
     says(
-        &told(&Work::new(), &program("redis"), &["--bind", "127.0.0.1", "--port", &port]),
+        &logged_reason(&Work::new(), &program("redis"), &["--bind", "127.0.0.1", "--port", &port]),
         &["Address already in use"],
     )
 }
 
 fn redis_setting() -> Outcome {
     says(
-        &told(&Work::new(), &program("redis"), &["--nosuch", "1"]),
+        &logged_reason(&Work::new(), &program("redis"), &["--nosuch", "1"]),
         &["Bad directive or wrong number of arguments"],
     )
 }
@@ -384,13 +384,13 @@ fn redis_setting() -> Outcome {
 fn memcached_port() -> Outcome {
     let (_taken, port) = taken();
     says(
-        &told(&Work::new(), &program("memcached"), &["-l", "127.0.0.1", "-p", &port]),
+        &logged_reason(&Work::new(), &program("memcached"), &["-l", "127.0.0.1", "-p", &port]),
         &["Address already in use"],
     )
 }
 
 fn memcached_option() -> Outcome {
-    says(&told(&Work::new(), &program("memcached"), &["--nosuch"]), &["nosuch"])
+    says(&logged_reason(&Work::new(), &program("memcached"), &["--nosuch"]), &["nosuch"])
 }
 
 fn nginx(text: &str) -> String {
@@ -398,7 +398,7 @@ fn nginx(text: &str) -> String {
     std::fs::write(work.path("nginx.conf"), format!("daemon off;\nerror_log stderr;\npid pid;\n{text}"))
         .unwrap();
     let (dir, file) = (work.path("."), work.path("nginx.conf"));
-    told(
+    logged_reason(
         &work,
         &program("nginx"),
         &["-p", &dir.to_string_lossy(), "-e", "stderr", "-c", &file.to_string_lossy()],
@@ -427,7 +427,7 @@ fn apache_port() -> Outcome {
         ),
     )?;
     says(
-        &told(&work, &program("apache"), &["-f", &file.to_string_lossy(), "-DFOREGROUND"]),
+        &logged_reason(&work, &program("apache"), &["-f", &file.to_string_lossy(), "-DFOREGROUND"]),
         &["Address already in use"],
     )
 }
@@ -441,7 +441,7 @@ fn without_data(store: &str) -> Outcome {
     let arguments = ["--no-defaults", &data, "--socket=s", "--pid-file=pid", "--skip-networking"];
     // As for our own: MySQL's default names a directory of its package.
     let more: &[&str] = if store == "mysql/blob" { &["--secure-file-priv=NULL"] } else { &[] };
-    let told = told(&work, &program(store), &[&arguments, more].concat());
+    let told = logged_reason(&work, &program(store), &[&arguments, more].concat());
     assert!(told.contains("[ERROR]") && !told.contains("Aborting"), "{told}");
     Ok(())
 }
@@ -458,7 +458,10 @@ fn postgres_port() -> Outcome {
     )?;
     let listen =
         ["-D", &data, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-p", &port];
-    says(&told(&work, &program("postgres/bytea"), &listen), &["could not bind", "Address already in use"])
+    says(
+        &logged_reason(&work, &program("postgres/bytea"), &listen),
+        &["could not bind", "Address already in use"],
+    )
 }
 
 fn missing_library() -> Outcome {
@@ -471,5 +474,5 @@ fn missing_library() -> Outcome {
     let done =
         Command::new("patchelf").args(["--replace-needed", event, "libnothere.so.1"]).arg(&copy).output()?;
     assert!(done.status.success(), "{done:?}");
-    says(&told(&work, &copy, &[]), &["error while loading shared libraries: libnothere.so.1"])
+    says(&logged_reason(&work, &copy, &[]), &["error while loading shared libraries: libnothere.so.1"])
 }

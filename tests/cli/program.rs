@@ -125,7 +125,7 @@ fn collect(path: &Path, found: &mut BTreeMap<PathBuf, (u64, SystemTime, u32, Vec
 
 /// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Said {
-    Said::of(&command.output().unwrap())
+    Said::from_output(&command.output().unwrap())
 }
 
 /// Copies a program or a directory. A process does that which starts nothing meanwhile: one that this starts at that moment would have
@@ -155,7 +155,7 @@ pub fn start_in_step(command: &mut Command) -> Child {
 }
 
 impl Said {
-    pub fn of(output: &Output) -> Said {
+    pub fn from_output(output: &Output) -> Said {
         Said {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

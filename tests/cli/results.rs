@@ -106,7 +106,7 @@ pub fn run(work: &Work, more: &str, out: &str) -> Result<RunResult, Failed> {
 }
 
 /// What was printed, without the ends of its lines.
-pub fn words(text: &str) -> String {
+pub fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
@@ -937,7 +937,7 @@ fn side_by_side() -> Outcome {
         result.corpus.blobs *= 2;
     })?;
     let said = work.say("report out faster larger/result.json --out site").ended(0);
-    let told = words(&said.stdout);
+    let told = collapse_whitespace(&said.stdout);
     assert!(told.contains("One table: runs 1 (out), 2 (faster)"), "{told}");
     assert!(told.contains("run 3 (larger); apart from the first: other blobs: 40 blobs of"), "{told}");
     let files = |dir: &str| -> Result<Vec<String>, Failed> {
@@ -1025,7 +1025,11 @@ fn regressed() -> Outcome {
     let said = work.say("compare whole changed").ended(1);
     let line = said.stdout.lines().find(|line| line.ends_with("regressed")).ok_or("no line says so")?;
     assert!(line.trim_start().starts_with("sqlite ") && line.contains("read-warm"), "{line}");
-    assert!(words(&said.stdout).contains("Failed: 1 rate regressed (exit code 1)."), "{}", said.stdout);
+    assert!(
+        collapse_whitespace(&said.stdout).contains("Failed: 1 rate regressed (exit code 1)."),
+        "{}",
+        said.stdout
+    );
     assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
     work.say("compare changed whole").ended(0);
     // Markdown and JSON say the same, and end alike.
@@ -1058,7 +1062,7 @@ fn not_comparable() -> Outcome {
     })?;
     let said = work.say("compare whole failed").ended(3);
     assert!(said.stdout.contains("not ranked in the new run: failed: 3 of 9 ops failed"), "{}", said.stdout);
-    assert!(words(&said.stdout).contains("Nothing could be compared"), "{}", said.stdout);
+    assert!(collapse_whitespace(&said.stdout).contains("Nothing could be compared"), "{}", said.stdout);
     // Nothing is compared, and so nothing is blind.
     work.say("compare whole failed --strict").ended(3);
     doctored(&work, "larger", |result| result.corpus.bytes *= 2)?;

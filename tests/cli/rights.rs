@@ -66,7 +66,10 @@ fn statements(said: &Said) -> Vec<String> {
 }
 
 /// A candidate's fact, and what it is said to take.
-fn told(work: &Work, store: &str) -> Result<(Option<String>, Option<u64>), Box<dyn std::error::Error>> {
+fn fact_and_bytes(
+    work: &Work,
+    store: &str,
+) -> Result<(Option<String>, Option<u64>), Box<dyn std::error::Error>> {
     let result = RunResult::load(&work.path("out"))?;
     let candidate = result.candidates.iter().find(|candidate| candidate.store == store).ok_or("no store")?;
     let footprint = result.footprints.iter().find(|footprint| footprint.store == store);
@@ -107,9 +110,9 @@ fn of_postgres() -> Outcome {
     assert_eq!(pasted.len(), 1, "{}", said.stderr);
     psql(&shop, &pasted[0])?;
     say(&work, &all).ended(0);
-    let (untold, bytes) = told(&work, "postgres/large-object")?;
+    let (untold, bytes) = fact_and_bytes(&work, "postgres/large-object")?;
     assert_eq!((untold.as_deref(), bytes), (Some("footprint (SELECT on pg_largeobject)"), None));
-    let (untold, bytes) = told(&work, "postgres/bytea")?;
+    let (untold, bytes) = fact_and_bytes(&work, "postgres/bytea")?;
     assert!(untold.is_none() && bytes.is_some(), "{untold:?} {bytes:?}");
     // What another user left is not in the way, and not ours.
     let ours = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
@@ -220,7 +223,7 @@ fn of_redis(store: &str) -> Outcome {
     // As whoever has no list of rights makes one.
     cli(&format!("ACL SETUSER bench on >{PASSWORD} ~blobwise_* +@read +@write +@connection"));
     say(&work, &format!("{third} --durability none")).ended(0);
-    let (untold, bytes) = told(&work, store)?;
+    let (untold, bytes) = fact_and_bytes(&work, store)?;
     let untold = untold.ok_or("all is told")?;
     assert!(untold.contains("settings (+config|get)") && untold.contains("+info"), "{untold}");
     assert!(bytes.is_some(), "MEMORY USAGE is a command of @read");
@@ -229,7 +232,7 @@ fn of_redis(store: &str) -> Outcome {
     cli("ACL DELUSER bench");
     cli(&documented("Redis"));
     say(&work, &third).ended(0);
-    assert_eq!(told(&work, store)?.0, None);
+    assert_eq!(fact_and_bytes(&work, store)?.0, None);
     for right in rights("Redis", true).into_iter().filter(|right| *right != "+waitaof") {
         cli(&format!("ACL SETUSER bench {}", right.replace('+', "-")));
         let said = say(&work, &third).refused(&[&format!("ACL SETUSER bench {right}")]);
@@ -242,7 +245,7 @@ fn of_redis(store: &str) -> Outcome {
     let said = say(&work, &third).refused(&["~blobwise_*", "+set", "+hmget", "+select", "+config|get"]);
     cli(&statements(&said)[0]);
     say(&work, &third).ended(0);
-    let (untold, bytes) = told(&work, store)?;
+    let (untold, bytes) = fact_and_bytes(&work, store)?;
     assert!(untold.is_some_and(|untold| untold.contains("+memory|usage")) && bytes.is_none(), "{bytes:?}");
     if store == "valkey" {
         cli("ACL SETUSER bench -waitaof");

@@ -104,7 +104,7 @@ pub fn send(child: &Child, signal: Signal) {
 }
 
 pub fn wait(child: Child) -> Said {
-    Said::of(&child.wait_with_output().unwrap())
+    Said::from_output(&child.wait_with_output().unwrap())
 }
 
 fn in_phase(signal: Signal, phase: &str) -> Outcome {

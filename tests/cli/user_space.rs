@@ -30,7 +30,7 @@ pub fn trials() -> Vec<Trial> {
 /// Why there can be no such file system, if so.
 fn no_bindfs() -> Option<String> {
     let work = Work::new();
-    Mounted::over(&work, "tried").err()
+    Mounted::mount(&work, "tried").err()
 }
 
 /// A directory that shows another one through a file system in user space.
@@ -42,7 +42,7 @@ struct Mounted {
 
 impl Mounted {
     /// Mounts one at `NAME`, which shows `below`; `hard_remove`, which removes open files, is off unless it is asked for.
-    fn over(work: &Work, name: &str) -> Result<Mounted, String> {
+    fn mount(work: &Work, name: &str) -> Result<Mounted, String> {
         let (below, point) = ("below", work.path(name));
         for dir in [&work.path(below), &point] {
             std::fs::create_dir_all(dir).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ impl Drop for Mounted {
 }
 
 fn mounted(work: &Work) -> Mounted {
-    Mounted::over(work, "mounted").unwrap()
+    Mounted::mount(work, "mounted").unwrap()
 }
 
 /// Stores that keep files open, map them, remove them while others read, and have servers.
@@ -137,7 +137,7 @@ fn cannot_be_removed() -> Outcome {
     let child = run_until(&work, line, "fill", 1);
     let name = work.names("place").pop().ok_or("no directory of the run")?;
     let point = format!("place/{name}/theirs");
-    let mounted = Mounted::over(&work, &point)?;
+    let mounted = Mounted::mount(&work, &point)?;
     std::fs::write(work.path("below/precious"), "theirs")?;
     let said = wait(child);
     let told = said

@@ -101,7 +101,7 @@ pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
     let mut child = start(&mut command);
     // If it cannot connect, it ends before it reads; its exit code tells.
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes()).ok();
-    let said = Said::of(&child.wait_with_output()?);
+    let said = Said::from_output(&child.wait_with_output()?);
     anyhow::ensure!(said.code == Some(0), "psql: {}", said.stderr);
     Ok(said.stdout.trim().to_owned())
 }

@@ -32,9 +32,9 @@ pub fn trials() -> Vec<Trial> {
                 ignored_or_failed(format!("{why:#}"))
             }
             Some(why) => Ok(Completion::ignored_with(format!("{why:#}"))),
-            None => {
-                on(&system).map(|()| Completion::Completed).map_err(|why| Failed::from(format!("{why:#}")))
-            }
+            None => check_on(&system)
+                .map(|()| Completion::Completed)
+                .map_err(|why| Failed::from(format!("{why:#}"))),
         })
     };
     // To a store all btrfs profiles are the same file system.
@@ -43,7 +43,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Checks what is put and read, in mounts that only one thread has.
-fn on(system: &FileSystem) -> Result<()> {
+fn check_on(system: &FileSystem) -> Result<()> {
     let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
     let made = std::thread::scope(|scope| {
         let within = || -> Result<()> {

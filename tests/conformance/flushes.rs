@@ -124,7 +124,7 @@ struct GaveUp(String);
 
 impl Trace {
     /// Runs a child under strace, and once more if strace gives up.
-    fn of(case: &Case) -> Result<Trace> {
+    fn record(case: &Case) -> Result<Trace> {
         match Trace::once(case) {
             Err(error) if error.is::<GaveUp>() => Trace::once(case),
             outcome => outcome,
@@ -383,7 +383,7 @@ impl Trace {
 /// Requires at least one flush between the call of every put and delete and its return, and one of every directory with changed
 /// names.
 pub fn flushes_each_write(case: &Case) -> Result<()> {
-    let trace = Trace::of(case)?;
+    let trace = Trace::record(case)?;
     let intervals = trace.intervals()?;
     trace.expect_flushes(&intervals, 12)?;
     trace.expect_names_flushed(&intervals)?;
@@ -393,7 +393,7 @@ pub fn flushes_each_write(case: &Case) -> Result<()> {
 /// Requires at least one flush between the call of the last write before a sync and the sync's return. A store may flush before
 /// it is asked, and then has nothing left to do in the sync.
 pub fn flushes_on_sync(case: &Case) -> Result<()> {
-    let trace = Trace::of(case)?;
+    let trace = Trace::record(case)?;
     let intervals = trace.intervals()?;
     let syncs = intervals.windows(2).filter(|pair| pair[1].call == "sync");
     let with_last_write = syncs.map(|pair| Interval {
@@ -411,7 +411,7 @@ pub fn flushes_on_sync(case: &Case) -> Result<()> {
 /// LMDB in a durable class: data of a transaction must be flushed before the page that makes it valid is written. Otherwise a
 /// power cut may leave that page pointing at pages that were never written, whatever is flushed later.
 pub fn flushes_before_it_commits(case: &Case) -> Result<()> {
-    let trace = Trace::of(case)?;
+    let trace = Trace::record(case)?;
     let files = trace.files_that_flush();
     let writes = trace.intervals()?.into_iter().filter(|interval| interval.call != "sync");
     for interval in writes {
@@ -443,7 +443,7 @@ fn makes_valid(call: &Call) -> bool {
 
 /// For a class that does not flush; the checks of flushes do the same with their own trace.
 pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
-    Trace::of(case)?.expect_below(case.subject)
+    Trace::record(case)?.expect_below(case.subject)
 }
 
 /// True for devices, the kernel's file systems, shared memory, the run's cache and directories for sockets.

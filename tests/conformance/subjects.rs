@@ -81,7 +81,7 @@ pub fn all() -> Result<Vec<Arc<Subject>>> {
     let mut subjects = Vec::new();
     // A get of a page is a load in a browser, and the checks would need thousands: `tests/page.rs` has its own checks.
     for adapter in stores::adapters().filter(|adapter| stores::family(adapter.name) != "page") {
-        let mut of_adapter = of(adapter)?;
+        let mut of_adapter = subjects_of(adapter)?;
         subjects.append(&mut of_adapter);
     }
     #[cfg(feature = "own")]
@@ -103,7 +103,7 @@ fn own() -> Result<Vec<Arc<Subject>>> {
     Ok(subjects)
 }
 
-fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
+fn subjects_of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     let strongest = outside::strongest(adapter, &subject(adapter, &[], Durability::None)?.options)?;
     // Options are tested in one class: on-sync, or the nearest one that is available with them.
     let tried = |changed: &[(&str, &str)]| {

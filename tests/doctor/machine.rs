@@ -225,7 +225,7 @@ fn looked_at_while_sending(work: &Work, are_lost: bool) -> Said {
             sender.write_all(b"x").unwrap();
         }
     }
-    Said::of(&doctor.wait_with_output().unwrap())
+    Said::from_output(&doctor.wait_with_output().unwrap())
 }
 
 #[expect(unsafe_code, reason = "a thread that leaves the network of the others")]

@@ -777,7 +777,7 @@ fn dies() -> Outcome {
     let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", peer.url("/shop")));
     has_looked_once(&child);
     peer.stop();
-    let said = Said::of(&child.wait_with_output()?).ended(1);
+    let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
     Ok(())

@@ -110,7 +110,7 @@ struct Asking {
 }
 
 impl Asking {
-    fn of(url: &str, pause: Duration, query: impl Fn(u64) -> String + Send + 'static) -> Asking {
+    fn start(url: &str, pause: Duration, query: impl Fn(u64) -> String + Send + 'static) -> Asking {
         let until = Arc::new(AtomicBool::new(false));
         let (mut connection, over) = (mysql::Conn::new(url).unwrap(), Arc::clone(&until));
         let ask = move || {
@@ -172,14 +172,14 @@ fn planted(flavour: Flavour) -> Planted {
     );
     let none = Duration::ZERO;
     let load = [
-        Asking::of(&theirs.url, none, |number| {
+        Asking::start(&theirs.url, none, |number| {
             format!("SELECT text FROM d.large WHERE id = {}", 1 + number % 60_000)
         }),
-        Asking::of(&theirs.url, none, |_| "SELECT v FROM d.settings WHERE id = 1".to_owned()),
-        Asking::of(&theirs.url, none, |number| {
+        Asking::start(&theirs.url, none, |_| "SELECT v FROM d.settings WHERE id = 1".to_owned()),
+        Asking::start(&theirs.url, none, |number| {
             format!("SELECT * FROM d.orders WHERE customer = {}", number % 500)
         }),
-        Asking::of(&theirs.url, Duration::from_millis(20), |number| {
+        Asking::start(&theirs.url, Duration::from_millis(20), |number| {
             format!("SELECT LENGTH(content) FROM d.uploads WHERE id = {}", 1 + number % 700)
         }),
     ];
@@ -281,10 +281,10 @@ fn healthy(flavour: Flavour) -> Outcome {
     );
     let pause = Duration::from_millis(20);
     let load = [
-        Asking::of(&theirs.url, pause, |number| {
+        Asking::start(&theirs.url, pause, |number| {
             format!("SELECT text FROM d.t WHERE id = {}", 1 + number % 40_000)
         }),
-        Asking::of(&theirs.url, pause, |number| {
+        Asking::start(&theirs.url, pause, |number| {
             format!("SELECT COUNT(*) FROM d.t WHERE owner = {}", number % 4000)
         }),
     ];

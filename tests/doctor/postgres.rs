@@ -290,7 +290,7 @@ fn small_pool() -> Outcome {
     let child = start(command.args(words));
     has_looked_once(&child);
     theirs.server.stop(rustix::process::Signal::INT, PATIENCE).unwrap();
-    let said = Said::of(&child.wait_with_output()?).ended(1);
+    let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
     Ok(())

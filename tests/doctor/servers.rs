@@ -71,7 +71,7 @@ pub fn dies_between_looks(work: &Work, server: &mut Server, url: &str) -> Outcom
     has_looked_once(&child);
     // Asked to end, some servers answer who is connected until then.
     server.stop(rustix::process::Signal::KILL, PATIENCE).unwrap();
-    let said = Said::of(&child.wait_with_output()?).ended(1);
+    let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
     Ok(())
@@ -80,7 +80,7 @@ pub fn dies_between_looks(work: &Work, server: &mut Server, url: &str) -> Outcom
 /// What the doctor says of a server; its report is in `report.json`.
 pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
     let mut command = work.command(BLOBWISE);
-    let said = finish(command.args(words(more)).env("BLOBWISE_DOCTOR_URLS", url));
+    let said = finish(command.args(arguments(more)).env("BLOBWISE_DOCTOR_URLS", url));
     check_said(work, &said);
     said
 }
@@ -92,7 +92,7 @@ pub fn watched_doctor(work: &Work, url: &str, more: &str) -> Said {
         return doctor(work, url, more);
     }
     let more = format!("--save saved {more}");
-    let words: Vec<String> = std::iter::once(BLOBWISE.to_owned()).chain(words(&more)).collect();
+    let words: Vec<String> = std::iter::once(BLOBWISE.to_owned()).chain(arguments(&more)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (said, trace) = watched(work, &words, ("BLOBWISE_DOCTOR_URLS", url));
     check_said(work, &said);
@@ -111,7 +111,7 @@ pub fn watched_doctor(work: &Work, url: &str, more: &str) -> Said {
     said
 }
 
-fn words(more: &str) -> Vec<String> {
+fn arguments(more: &str) -> Vec<String> {
     // A session of theirs tells what it did once a second.
     let time = if more.contains("--for") { "" } else { "--for 1s" };
     let words = format!("doctor --json report.json --html page.html {time} {more}");

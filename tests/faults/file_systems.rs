@@ -14,7 +14,7 @@ fn with_mount(mount: &str) -> [String; 5] {
 }
 
 /// Runs the program so.
-fn on(work: &Work, mount: &str, line: &str) -> Said {
+fn run_on(work: &Work, mount: &str, line: &str) -> Said {
     let [first, rest @ ..] = &with_mount(mount);
     let mut command = work.command(first);
     command.args(rest).arg(BLOBWISE).args(line.split_whitespace());
@@ -141,10 +141,10 @@ pub fn few_inodes() -> Outcome {
     let work = Work::new();
     make_image(&work, &["-N", "3072"])?;
     let run = "run --corpus fixed:1kB --blobs 4000 --rounds 1 --phases fill --durability none";
-    let refused = on(&work, EXT4_MOUNT, &format!("{run} --stores sqlite,files/flat"));
+    let refused = run_on(&work, EXT4_MOUNT, &format!("{run} --stores sqlite,files/flat"));
     refused.refused(&["inodes free", "`files/flat` may need", "4000 blobs", "--blobs", "--stores", "--dir"]);
     assert!(!work.path("out").exists());
-    on(&work, EXT4_MOUNT, &format!("{run} --stores sqlite")).ended(0);
+    run_on(&work, EXT4_MOUNT, &format!("{run} --stores sqlite")).ended(0);
     Ok(())
 }
 
@@ -172,7 +172,7 @@ pub fn quota() -> Outcome {
     let work = Work::new();
     empty_image(&work);
     let run = "run --stores files/hashed,sqlite --set sqlite.journal=delete --corpus fixed:2MB --content random --blobs 30 --rounds 1 --phases fill";
-    on(&work, &btrfs(), run).ended(1);
+    run_on(&work, &btrfs(), run).ended(1);
     for store in ["files/hashed", "sqlite"] {
         let reason = reason(&work, store);
         assert!(
@@ -200,13 +200,13 @@ pub fn without_maps() -> Outcome {
     let work = Work::new();
     make_image(&work, &[])?;
     let run = "run --corpus fixed:1kB --blobs 12 --rounds 1 --phases fill,read-warm";
-    on(&work, FUSE, &format!("{run} --stores sqlite,lmdb,redb")).ended(1);
+    run_on(&work, FUSE, &format!("{run} --stores sqlite,lmdb,redb")).ended(1);
     let sqlite = reason(&work, "sqlite");
     let words = ["SQLite's code 5386", "cannot be mapped into memory", "--set sqlite.journal=delete"];
     assert!(words.iter().all(|words| sqlite.contains(words)), "{sqlite}");
     let lmdb = reason(&work, "lmdb");
     assert!(lmdb.contains("No such device (os error 19); the file system has no such operation"), "{lmdb}");
     std::fs::remove_dir_all(work.path("out"))?;
-    on(&work, FUSE, &format!("{run} --stores sqlite --set sqlite.journal=delete")).ended(0);
+    run_on(&work, FUSE, &format!("{run} --stores sqlite --set sqlite.journal=delete")).ended(0);
     Ok(())
 }

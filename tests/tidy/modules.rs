@@ -36,7 +36,7 @@ struct Names {
 
 impl Names {
     /// Those in the text of a module. Comments and texts are none, and what is compiled for tests only is left out.
-    fn of(text: &str, module: &[String]) -> Names {
+    fn parse(text: &str, module: &[String]) -> Names {
         let mut names = Names::default();
         let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{module:?}: {error}"));
         names.read(&tokens.into_iter().collect::<Vec<_>>(), module);
@@ -152,7 +152,7 @@ fn named() -> Vec<(PathBuf, Vec<String>, BTreeSet<Vec<String>>)> {
     let mut for_tests = BTreeSet::new();
     for path in sources("src") {
         let module = module_of(&path);
-        let names = Names::of(&read(&path), &module);
+        let names = Names::parse(&read(&path), &module);
         for_tests.extend(names.for_tests);
         found.push((path, module, names.paths));
     }
@@ -378,7 +378,7 @@ fn settings_that_are_read_are_found() {
 fn what_a_source_names_is_found_in_whatever_form() {
     let names = |text: &str| -> Vec<String> {
         let module = ["plan".to_owned(), "candidates".to_owned()];
-        Names::of(text, &module).paths.into_iter().map(|path| path.join("::")).collect()
+        Names::parse(text, &module).paths.into_iter().map(|path| path.join("::")).collect()
     };
     assert_eq!(
         names("use crate::{store, units::{self, parse::{a as b, c}}};"),
@@ -414,7 +414,9 @@ fn what_a_source_names_is_found_in_whatever_form() {
 
 #[test]
 fn modules_for_tests_are_known_by_who_declares_them() {
-    let names =
-        Names::of("mod real;\n#[cfg(test)]\nmod shipped;\n#[cfg(test)]\nmod tests {}", &["plan".to_owned()]);
+    let names = Names::parse(
+        "mod real;\n#[cfg(test)]\nmod shipped;\n#[cfg(test)]\nmod tests {}",
+        &["plan".to_owned()],
+    );
     assert_eq!(names.for_tests, BTreeSet::from([vec!["plan".to_owned(), "shipped".to_owned()]]));
 }
