@@ -400,29 +400,24 @@ fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choi
 }
 
 /// Estimates the seconds of a round; `blobs` are those of the whole corpora.
-pub fn round_seconds(
-    plan: &Plan,
-    blobs: &[(u64, CorpusId)],
-    visits: &[PilotOutcome<'_>],
-    fixed: &Fixed,
-) -> f64 {
+fn round_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotOutcome<'_>], fixed: &Fixed) -> f64 {
     visits_seconds(plan, blobs, visits, fixed).map(|(_, seconds)| seconds).sum()
 }
 
-/// Estimates the seconds of each candidate run in a round, with the label of the candidate.
-fn visits_seconds<'a>(
+/// Estimates the seconds of each candidate run in a round, with its run in the pilot; `blobs` are those of the whole corpora.
+pub fn visits_seconds<'a>(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
-    visits: &'a [PilotOutcome<'_>],
+    visits: &'a [PilotOutcome<'a>],
     fixed: &'a Fixed,
-) -> impl Iterator<Item = (&'a str, f64)> {
+) -> impl Iterator<Item = (&'a PilotOutcome<'a>, f64)> {
     visits.iter().map(move |pilot| {
         let (all, corpus_id) = blobs[pilot.corpus];
         let blobs = part_of(all, fixed.corpus_share) as f64;
         let growth = blobs / pilot.blobs.max(1) as f64;
         let slower = 1.0 + pilot.slows_by * (blobs - pilot.blobs as f64).max(0.0);
         let seconds = visit_seconds(plan, fixed, pilot, growth, corpus_id) * slower;
-        (pilot.candidate.label.as_str(), seconds)
+        (pilot, seconds)
     })
 }
 
@@ -435,8 +430,8 @@ fn slowest(
     fixed: &Fixed,
 ) -> Option<(String, f64)> {
     let mut of_each = BTreeMap::<&str, f64>::new();
-    for (label, seconds) in visits_seconds(plan, blobs, visits, fixed) {
-        *of_each.entry(label).or_default() += seconds;
+    for (pilot, seconds) in visits_seconds(plan, blobs, visits, fixed) {
+        *of_each.entry(&pilot.candidate.label).or_default() += seconds;
     }
     let all: f64 = of_each.values().sum();
     let (label, most) = of_each.iter().max_by(|one, other| one.1.total_cmp(other.1))?;
@@ -618,6 +613,7 @@ mod tests {
             verified_from: None,
             error: None,
             seconds: 12.0,
+            lost_seconds: 0.0,
             ideal_lru: super::super::ops::IdealLru::default(),
         }
     }

@@ -213,6 +213,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         records,
         idle: IdleActivity::default(),
         known_out: ImpossiblePhases::new(),
+        foreseen: VisitSeconds::new(),
         resumed,
         one_round: start.one_round,
     };
@@ -236,6 +237,41 @@ fn out_of_memory(plan: &Plan, subject: &CandidateOnCorpus, visit: &CandidateOutc
         _ => None,
     };
     limited(plan, subject.corpus_id).filter_map(why).collect()
+}
+
+/// Returns a note on the time that a candidate run lost to phases that had too little memory, other than those that it had `left_out`
+/// before; `None` if it lost none.
+fn lost_told(
+    plan: &Plan,
+    subject: &CandidateOnCorpus,
+    visit: &CandidateOutcome,
+    left_out: &OmittedPhases,
+) -> Option<String> {
+    if visit.lost_seconds <= 0.0 {
+        return None;
+    }
+    let mut out = out_of_memory(plan, subject, visit);
+    out.retain(|phase, _| !left_out.contains_key(phase));
+    let of_each: Vec<String> = out.iter().map(|(phase, why)| format!("`{phase}` ({why})")).collect();
+    let (label, lost) = (&subject.candidate.label, units::seconds(visit.lost_seconds));
+    Some(format!("`{label}` ran again without {}; {lost} were lost", of_each.join(", ")))
+}
+
+/// Returns how long a candidate run in a round may take by plan: an equal share of what the budget has for a round, what the pilot
+/// foresaw, or what earlier rounds took, whichever is most. `None` without a budget.
+fn planned(
+    plan: &Plan,
+    records: &Records,
+    foreseen: &VisitSeconds,
+    subject: &CandidateOnCorpus,
+) -> Option<Duration> {
+    let (label, corpus_id) = (&subject.candidate.label, subject.corpus_id);
+    let visits = plan.candidates.len().max(1) * plan.corpora.len().max(1);
+    let share = plan.budget?.as_secs_f64() / (f64::from(records.fixed.rounds.max(1)) * visits as f64);
+    let is_same = |visit: &&StoreRound| visit.store == *label && visit.corpus_id == corpus_id;
+    let earlier = records.store_rounds.iter().filter(is_same).map(|visit| visit.seconds);
+    let foreseen = foreseen.get(&(label.clone(), corpus_id)).copied();
+    Some(Duration::from_secs_f64(earlier.chain(foreseen).fold(share, f64::max)))
 }
 
 /// Returns the moment at which the budget is spent; `None` without a budget.
@@ -266,6 +302,8 @@ struct RunState<'a> {
     idle: IdleActivity,
     /// Phases with limited memory that the pilot found impossible with the whole corpus.
     known_out: ImpossiblePhases,
+    /// Durations of the candidate runs of a round that the pilot foresaw.
+    foreseen: VisitSeconds,
     /// True if an earlier run is continued.
     resumed: bool,
     /// True if the run ends after one round.
@@ -274,6 +312,9 @@ struct RunState<'a> {
 
 /// Why phases with limited memory are not possible, by candidate, corpus and phase.
 type ImpossiblePhases = BTreeMap<(String, CorpusId, String), String>;
+
+/// Durations of candidate runs in seconds, by candidate and corpus.
+type VisitSeconds = BTreeMap<(String, CorpusId), f64>;
 
 impl RunState<'_> {
     fn stopped(&self) -> bool {
@@ -319,6 +360,7 @@ impl RunState<'_> {
             resident: false,
             own_memory: self.own_memory(),
             patience: None,
+            planned: self.context.plan.budget.map(|_| Duration::ZERO),
             until: self.until(0),
             grows_until: None,
         }
@@ -444,6 +486,9 @@ impl RunState<'_> {
                     }
                     return Err(self.too_small_for(&visits, [index, of], seconds));
                 };
+                if let Some(lost) = lost_told(plan, &subject, &visited.outcome, &OmittedPhases::new()) {
+                    observer.event(Event::Note(&lost));
+                }
                 if visited.blobs == self.corpora[corpus].blobs() {
                     let out = out_of_memory(plan, &subject, &visited.outcome).into_iter();
                     let key = |phase| (candidate.label.clone(), subject.corpus_id, phase);
@@ -468,7 +513,12 @@ impl RunState<'_> {
             format!("pilot done in {took:.0} s: {} to begin with", units::counted(fixed.rounds, "round"));
         observer.event(Event::Note(&note));
         self.foresee(&visits.candidates, &fixed, observer);
-        let round_seconds = pilot::round_seconds(plan, &self.blobs(), &visits.candidates, &fixed);
+        let blobs = self.blobs();
+        let key =
+            |pilot: &PilotOutcome<'_>| (pilot.candidate.label.clone(), plan.corpora[pilot.corpus].corpus_id);
+        let foreseen = pilot::visits_seconds(plan, &blobs, &visits.candidates, &fixed);
+        self.foreseen = foreseen.map(|(pilot, seconds)| (key(pilot), seconds)).collect();
+        let round_seconds = self.foreseen.values().sum();
         Ok((fixed, round_seconds))
     }
 
@@ -657,9 +707,7 @@ impl RunState<'_> {
                 if self.must_cut(round, pace) {
                     break;
                 }
-                let begin = machine::uptime();
-                self.round(round, observer)?;
-                pace.add((machine::uptime() - begin).as_secs_f64());
+                self.paced_round(round, &mut pace, observer)?;
                 if !self.round_is_done(round) && !self.stopped() {
                     self.spent_within(round, pace)?;
                     break;
@@ -699,9 +747,7 @@ impl RunState<'_> {
             let Some(round) = self.due_again(&found, rounds, &[]) else { break };
             observer.event(Event::Note(&format!("round {round} was disturbed; it is measured again")));
             self.records.set_aside(round, found.into_iter().filter(|found| found.round == round).collect());
-            let begin = machine::uptime();
-            self.round(round, observer)?;
-            pace.add((machine::uptime() - begin).as_secs_f64());
+            self.paced_round(round, &mut pace, observer)?;
             // A partial round is worth less than a disturbed one.
             if !self.round_is_done(round) {
                 self.records.put_back(round);
@@ -801,9 +847,23 @@ impl RunState<'_> {
         Ok(())
     }
 
-    /// Runs one round of all candidates.
-    fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<()> {
+    /// Runs one round, and adds its duration to the pace, except what was lost to phases that later rounds leave out.
+    fn paced_round(
+        &mut self,
+        round: u32,
+        pace: &mut RoundDurations,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let begin = machine::uptime();
+        let lost = self.round(round, observer)?;
+        pace.add(((machine::uptime() - begin).as_secs_f64() - lost).max(0.0));
+        Ok(())
+    }
+
+    /// Runs one round of all candidates. Returns the seconds that were lost to attempts with too little memory.
+    fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<f64> {
         let plan = self.context.plan;
+        let mut lost_seconds = 0.0;
         self.records.probes.retain(|probe| probe.round != round || probe.repeated);
         self.probe(round, "start")?;
         let now = IdleActivity::watch(self.context.device.as_ref(), IDLE_SECONDS_A_ROUND);
@@ -829,6 +889,7 @@ impl RunState<'_> {
                     resident,
                     own_memory: self.own_memory(),
                     patience: None,
+                    planned: planned(plan, &self.records, &self.foreseen, &subject),
                     until: self.until(round),
                     grows_until: self.grows_until(round),
                 };
@@ -837,17 +898,22 @@ impl RunState<'_> {
                 let Some(mut visit) =
                     run_candidate(&self.context, &self.records.fixed, subject, slot, &left_out, &mut tell)?
                 else {
-                    return Ok(());
+                    return Ok(lost_seconds);
                 };
                 self.context.ideal_lru.add(std::mem::take(&mut visit.ideal_lru));
                 observer.event(Event::Done(&visit));
                 let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
+                lost_seconds += visit.lost_seconds;
+                if let Some(lost) = lost_told(plan, &subject, &visit, &left_out) {
+                    observer.event(Event::Note(&lost));
+                }
                 keep(&mut self.records, &subject, slot, visit);
                 self.records.program.seconds = self.seconds_spent();
                 observer.save(&self.records)?;
             }
         }
-        self.probe(round, "end")
+        self.probe(round, "end")?;
+        Ok(lost_seconds)
     }
 
     /// Returns phases with limited memory, or steps of a growth, that were not possible for a candidate in an earlier round, or in
@@ -1064,6 +1130,60 @@ mod tests {
         visit.phases.insert("read-tight-zipf".to_owned(), PhaseOutcome::Measured(Box::default()));
         let known = out_of_memory(&plan, &subject, &visit);
         assert_eq!(known, OmittedPhases::from([("read-tight".to_owned(), "why".to_owned())]));
+    }
+
+    #[test]
+    fn what_a_visit_may_take_is_its_share_of_a_round_or_what_it_is_known_to_take() {
+        let plan = resolved("stores = ['files/flat', 'files/hashed']\nbudget = '60s'");
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let subject =
+            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());
+        records.fixed.rounds = 5;
+        let foreseen =
+            |seconds: f64| VisitSeconds::from([(("files/flat".to_owned(), CorpusId::ONLY), seconds)]);
+        let given = |plan: &Plan, records: &Records, foreseen: &VisitSeconds| {
+            planned(plan, records, foreseen, &subject).map(|planned| planned.as_secs_f64())
+        };
+        assert_eq!(given(&plan, &records, &VisitSeconds::new()), Some(6.0));
+        assert_eq!(given(&plan, &records, &foreseen(2.0)), Some(6.0));
+        assert_eq!(given(&plan, &records, &foreseen(9.0)), Some(9.0));
+        let mut visit = crate::engine::run_candidate::nothing_yet(subject);
+        visit.seconds = 11.0;
+        let slot = RoundSlot {
+            round: 1,
+            position: 1,
+            idle: IdleActivity::default(),
+            resident: false,
+            own_memory: OwnMemory::default(),
+            patience: None,
+            planned: None,
+            until: None,
+            grows_until: None,
+        };
+        keep(&mut records, &subject, slot, visit);
+        assert_eq!(given(&plan, &records, &foreseen(9.0)), Some(11.0), "a resumed run has no pilot");
+        let endless = resolved("stores = ['files/flat']\nrounds = 2");
+        assert_eq!(given(&endless, &records, &VisitSeconds::new()), None);
+    }
+
+    #[test]
+    fn what_was_lost_to_too_little_memory_is_told_once() {
+        let plan = resolved("stores = ['files/flat']\nphases = ['fill', 'read-tight', 'read-tight-zipf']");
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let subject =
+            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let mut visit = crate::engine::run_candidate::nothing_yet(subject);
+        for phase in ["read-tight", "read-tight-zipf"] {
+            visit.phases.insert(phase.to_owned(), PhaseOutcome::NotPossible("why".to_owned()));
+        }
+        let before = OmittedPhases::from([("read-tight-zipf".to_owned(), "why".to_owned())]);
+        assert_eq!(lost_told(&plan, &subject, &visit, &before), None);
+        visit.lost_seconds = 21.0;
+        assert_eq!(
+            lost_told(&plan, &subject, &visit, &before).as_deref(),
+            Some("`files/flat` ran again without `read-tight` (why); 21 s were lost")
+        );
     }
 
     /// Reports a disturbance of one round once all rounds are done, and stops the run while it repeats that round, if asked to.

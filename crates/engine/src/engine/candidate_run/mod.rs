@@ -118,6 +118,9 @@ pub struct RoundSlot {
     pub own_memory: OwnMemory,
     /// Time limit for all phases together; `None` if they set their own.
     pub patience: Option<Duration>,
+    /// Planned duration of the whole candidate run, as long as which a phase with limited memory may take; 0 before round 1, and
+    /// `None` without a budget, where such a phase has no time limit.
+    pub planned: Option<Duration>,
     /// Deadline by [`crate::host::machine::uptime`], after which the budget is spent and everything is stopped.
     pub until: Option<Duration>,
     /// Moment on the same clock by which a growing store must be through with its last step; `None` without a limit.
@@ -165,6 +168,8 @@ pub struct CandidateOutcome {
     pub error: Option<String>,
     /// Wall time of the whole candidate run, in seconds.
     pub seconds: f64,
+    /// Wall time of the attempts before it that had too little memory, in seconds.
+    pub lost_seconds: f64,
     /// Device reads of ideal LRU caches for its phases with limited memory.
     pub ideal_lru: IdealLru,
 }

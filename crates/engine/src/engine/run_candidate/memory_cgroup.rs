@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::super::candidate_run::{
     CandidateOnCorpus, CandidateOutcome, OmittedPhases, RoundSlot, RunContext,
 };
+use super::phase_timer::PhaseTimer;
 use super::run_in_this_process;
 use crate::host::control_group::MemoryGroup;
 use crate::host::fork::{Forked, SharedFlag};
 use crate::host::machine;
 use crate::plan::Phase;
 use crate::result::Fixed;
-use crate::rules::{STUCK_SECONDS_MIN, STUCK_TIMES};
 use crate::store::Common;
 use crate::units;
 
@@ -51,8 +51,9 @@ pub(super) fn run_in_memory_cgroup(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<CandidateOutcome>> {
     let mut left_out = left_out.clone();
+    let mut lost = Duration::ZERO;
     loop {
-        // Times only the last attempt: killed ones are not repeated in later rounds.
+        // Killed attempts are timed apart, because they are not repeated in later rounds.
         let begin = machine::uptime();
         let mut begun = None;
         let mut tell = |phase: &str| {
@@ -63,6 +64,7 @@ pub(super) fn run_in_memory_cgroup(
             Attempt::Stopped => return Ok(None),
             Attempt::Done(mut visit) => {
                 visit.seconds = (machine::uptime() - begin).as_secs_f64();
+                visit.lost_seconds = lost.as_secs_f64();
                 return Ok(Some(*visit));
             }
             Attempt::Killed => without(run, subject, begun.as_deref(), "killed by the kernel", &mut left_out),
@@ -71,6 +73,7 @@ pub(super) fn run_in_memory_cgroup(
                 without(run, subject, begun.as_deref(), &why, &mut left_out)
             }
         };
+        lost += machine::uptime() - begin;
         if !kills {
             let mut visit = super::nothing_yet(subject);
             visit.error = Some("the kernel killed it for its memory, though it had no limit".to_owned());
@@ -106,26 +109,6 @@ enum Attempt {
     Killed,
     /// The phase did not end in this time with so little memory, and the process was killed.
     Stuck(Duration),
-}
-
-/// Time limit of a phase with limited memory in a run with a budget: the planned duration of a whole round, but at least
-/// [`STUCK_SECONDS_MIN`], which is also the limit in the pilot, whose phases are short. A candidate whose earlier phases were
-/// slow gets more time ([`STUCK_TIMES`]). `None` if the plan has no budget or the phase no limit.
-///
-/// Before the kernel kills it, a process may spend minutes rereading its own program page by page: one of fjall's phases took 465
-/// s of a default run that was planned for 165 s, and 1 s in other runs; 28 s of a pilot cost that run half of its columns.
-fn patience(
-    run: &RunContext,
-    fixed: &Fixed,
-    subject: CandidateOnCorpus,
-    slot: RoundSlot,
-    phase: &str,
-) -> Option<Duration> {
-    let known = run.plan.phases_of(subject.corpus_id).find(|known| known.id == phase)?;
-    run.plan.memory_of(known, subject.corpus.bytes())?;
-    let budget = run.plan.budget?;
-    let of_a_round = if slot.round == 0 { Duration::ZERO } else { budget / fixed.rounds.max(1) };
-    Some(of_a_round.max(Duration::from_secs(STUCK_SECONDS_MIN)))
 }
 
 /// Runs a candidate once in a new process.
@@ -164,8 +147,8 @@ fn attempt(
         });
     };
     let child = Forked::begin(|| make(writer))?;
-    let patience = |phase: &str| patience(run, fixed, subject, slot, phase);
-    let heard = listen(reader, [run.stop, stop.get()], [slot.patience, slot.until], tell, &patience);
+    let mut timer = PhaseTimer::new(run.plan, subject, slot);
+    let heard = listen(reader, [run.stop, stop.get()], [slot.patience, slot.until], tell, &mut timer);
     if matches!(heard, Ok(ListeningEnd::NothingFor(_))) {
         child.end();
     }
@@ -207,24 +190,23 @@ enum ListeningEnd {
     NothingFor(Duration),
 }
 
-/// Receives the messages of the process until it ends or until a phase exceeds its `patience`. Forwards a stop of the run to the
-/// process, and stops it if its phases together take longer than `for_all`, or at the moment `end`.
+/// Receives the messages of the process until it ends or until a phase exceeds the limit of its `timer`. Forwards a stop of the
+/// run to the process, and stops it if its phases together take longer than `for_all`, or at the moment `end`.
 fn listen(
     reader: PipeReader,
     [stop, stop_there]: [&AtomicBool; 2],
     [for_all, end]: [Option<Duration>; 2],
     begins: &mut dyn FnMut(&str),
-    patience: &dyn Fn(&str) -> Option<Duration>,
+    timer: &mut PhaseTimer,
 ) -> Result<ListeningEnd> {
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
-    // Start of the current phase, its time limit, and the longest duration of an earlier phase.
-    let (mut begun, mut most, mut longest): (Option<Duration>, Option<Duration>, _) =
-        (None, None, Duration::ZERO);
+    // Start of the current phase, if it has a time limit, and that limit.
+    let mut limited: Option<(Duration, Duration)> = None;
     let mut until: Option<Duration> = None;
     loop {
-        if let (Some(begun), Some(most)) = (begun, most)
+        if let Some((begun, most)) = limited
             && machine::uptime() > begun + most
         {
             return Ok(ListeningEnd::NothingFor(most));
@@ -245,10 +227,8 @@ fn listen(
             Ok(VisitMessage::Begins(phase)) => {
                 begins(&phase);
                 let now = machine::uptime();
-                longest = begun.map_or(longest, |begun| longest.max(now - begun));
-                begun = Some(now);
                 until = until.or(for_all.map(|patience| now + patience));
-                most = patience(&phase).map(|patience| patience.max(longest * STUCK_TIMES));
+                limited = timer.begins(&phase, now).map(|most| (now, most));
             }
             Ok(said) => last = Some(said),
             // The process was killed while it was writing.
@@ -260,19 +240,25 @@ fn listen(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::work::resolved;
 
-    /// Listens to a process that begins phase `a`, then phase `b` after `first`, and ends a second later.
-    fn heard(first: Duration, patience: &dyn Fn(&str) -> Option<Duration>) -> ListeningEnd {
+    /// Listens to a process that begins two phases, the second after `first`, and ends a second later. Those with limited memory
+    /// may take `planned`.
+    fn heard(phases: [&str; 2], first: Duration, planned: Option<Duration>) -> ListeningEnd {
         let (reader, mut writer) = std::io::pipe().unwrap();
+        let phases = phases.map(str::to_owned);
         let speaker = std::thread::spawn(move || {
-            for (phase, pause) in [("a", first), ("b", Duration::from_secs(1))] {
-                let line = serde_json::to_string(&VisitMessage::Begins(phase.to_owned())).unwrap();
+            for (phase, pause) in phases.into_iter().zip([first, Duration::from_secs(1)]) {
+                let line = serde_json::to_string(&VisitMessage::Begins(phase)).unwrap();
                 writer.write_all(format!("{line}\n").as_bytes()).ok();
                 std::thread::sleep(pause);
             }
         });
         let stop = AtomicBool::new(false);
-        let heard = listen(reader, [&stop, &stop], [None, None], &mut |_| (), patience).unwrap();
+        let plan =
+            resolved("stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-tight']\nbudget = '60s'");
+        let mut timer = PhaseTimer::of(&plan, planned);
+        let heard = listen(reader, [&stop, &stop], [None, None], &mut |_| (), &mut timer).unwrap();
         speaker.join().unwrap();
         heard
     }
@@ -280,15 +266,15 @@ mod tests {
     #[test]
     fn a_phase_that_does_not_end_is_given_up_where_there_is_a_limit() {
         let short = Duration::from_millis(300);
-        let limited = |wanted: &'static str| move |phase: &str| (phase == wanted).then_some(short);
-        // The limit applies to one phase, even if both phases together take longer.
         let soon = short / 100;
-        assert!(matches!(heard(soon, &limited("a")), ListeningEnd::Last(None)));
+        // The limit applies to one phase, even if both phases together take longer.
+        assert!(matches!(heard(["read-tight", "read-warm"], soon, Some(short)), ListeningEnd::Last(None)));
+        let limited = ["read-warm", "read-tight"];
         assert!(
-            matches!(heard(soon, &limited("b")), ListeningEnd::NothingFor(patience) if patience == short)
+            matches!(heard(limited, soon, Some(short)), ListeningEnd::NothingFor(patience) if patience == short)
         );
-        assert!(matches!(heard(soon, &|_| None), ListeningEnd::Last(None)));
+        assert!(matches!(heard(limited, soon, None), ListeningEnd::Last(None)));
         // A candidate that was slow before is slow, not stuck.
-        assert!(matches!(heard(short / 2, &limited("b")), ListeningEnd::Last(None)));
+        assert!(matches!(heard(limited, short * 2, Some(short)), ListeningEnd::Last(None)));
     }
 }

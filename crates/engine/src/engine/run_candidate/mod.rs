@@ -3,6 +3,7 @@
 mod last;
 mod memory_cgroup;
 mod patience;
+mod phase_timer;
 mod possible;
 
 use std::collections::BTreeMap;
@@ -94,6 +95,7 @@ pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
         verified_from: None,
         error: None,
         seconds: 0.0,
+        lost_seconds: 0.0,
         ideal_lru: IdealLru::default(),
     }
 }
