@@ -894,7 +894,11 @@ impl RunState<'_> {
                     grows_until: self.grows_until(round),
                 };
                 let left_out = self.left_out(&subject);
-                let mut tell = |phase: &str| observer.event(Event::Phase(phase));
+                let mut tell = |phase: Option<&str>| {
+                    if let Some(phase) = phase {
+                        observer.event(Event::Phase(phase));
+                    }
+                };
                 let Some(mut visit) =
                     run_candidate(&self.context, &self.records.fixed, subject, slot, &left_out, &mut tell)?
                 else {

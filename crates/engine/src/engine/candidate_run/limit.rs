@@ -139,15 +139,14 @@ impl CandidateRun<'_> {
     pub(in crate::engine) fn give_memory(&mut self, phase: &Phase) -> Result<Option<String>> {
         let corpus_bytes = self.subject.corpus.bytes();
         let wanted = self.plan().memory_of(phase, corpus_bytes);
-        let Some(limit) = &mut self.limit else {
+        let Some(limit) = &self.limit else {
             // A plan that limits memory runs its candidates in a group.
             return if wanted.is_none() { Ok(None) } else { bail!("`{}` needs a limit of memory", phase.id) };
         };
         if limit.budget_bytes == wanted {
             return Ok(None);
         }
-        limit.group.limit(None)?;
-        (limit.budget_bytes, limit.limit_bytes) = (None, None);
+        self.lift_limit()?;
         // The reason omits the amount: it is kept when the corpus is cut after the pilot, which changes the amount.
         if wanted.is_some_and(|budget| budget < MEMORY_MIN) {
             let least = units::bytes(MEMORY_MIN as f64);
@@ -172,6 +171,15 @@ impl CandidateRun<'_> {
             self.open_as(class, Mode::Open)?;
         }
         Ok(refused)
+    }
+
+    /// Lifts the memory limit, if there is one.
+    pub(in crate::engine) fn lift_limit(&mut self) -> Result<()> {
+        if let Some(limit) = &mut self.limit {
+            limit.group.limit(None)?;
+            (limit.budget_bytes, limit.limit_bytes) = (None, None);
+        }
+        Ok(())
     }
 
     /// Sets the limit. Returns a reason if the group holds more memory than it can give up.

@@ -277,8 +277,8 @@ pub(super) struct CandidateRun<'a> {
     pub(super) subject: CandidateOnCorpus<'a>,
     pub(super) slot: RoundSlot,
     pub(super) left_out: &'a OmittedPhases,
-    /// Called with the id of each phase as it begins.
-    pub(super) tell: &'a mut dyn FnMut(&str),
+    /// Called with the id of each phase as it begins, and with `None` when the last one is over.
+    pub(super) tell: &'a mut dyn FnMut(Option<&str>),
     pub(super) dir: PathBuf,
     /// The open store, with the durability class it was opened in.
     pub(super) open: Option<(Durability, Box<dyn Store>)>,

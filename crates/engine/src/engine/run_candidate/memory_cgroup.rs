@@ -31,6 +31,8 @@ use crate::units;
 enum VisitMessage {
     /// A phase begins; its id.
     Begins(String),
+    /// The last phase is over.
+    PhasesOver,
     /// The candidate run is complete.
     Done(Box<CandidateOutcome>),
     /// The candidate run was stopped.
@@ -48,7 +50,7 @@ pub(super) fn run_in_memory_cgroup(
     subject: CandidateOnCorpus,
     slot: RoundSlot,
     left_out: &OmittedPhases,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut dyn FnMut(Option<&str>),
 ) -> Result<Option<CandidateOutcome>> {
     let mut left_out = left_out.clone();
     let mut lost = Duration::ZERO;
@@ -56,9 +58,11 @@ pub(super) fn run_in_memory_cgroup(
         // Killed attempts are timed apart, because they are not repeated in later rounds.
         let begin = machine::uptime();
         let mut begun = None;
-        let mut tell = |phase: &str| {
+        let mut tell = |phase: Option<&str>| {
             tell(phase);
-            begun = Some(phase.to_owned());
+            if let Some(phase) = phase {
+                begun = Some(phase.to_owned());
+            }
         };
         let kills = match attempt(run, fixed, subject, slot, &left_out, &mut tell)? {
             Attempt::Stopped => return Ok(None),
@@ -118,7 +122,7 @@ fn attempt(
     subject: CandidateOnCorpus,
     slot: RoundSlot,
     left_out: &OmittedPhases,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut dyn FnMut(Option<&str>),
 ) -> Result<Attempt> {
     let group = MemoryGroup::make()?;
     let stop = SharedFlag::new()?;
@@ -137,7 +141,9 @@ fn attempt(
                 stop: stop.get(),
                 ..run.clone()
             };
-            let mut tell = |phase: &str| said(&VisitMessage::Begins(phase.to_owned()));
+            let mut tell = |phase: Option<&str>| {
+                said(&phase.map_or(VisitMessage::PhasesOver, |phase| VisitMessage::Begins(phase.to_owned())));
+            };
             run_in_this_process(&run, fixed, subject, slot, left_out, Some(&group), &mut tell)
         });
         said(&match outcome {
@@ -167,7 +173,9 @@ fn attempt(
         }
         ListeningEnd::Last(Some(VisitMessage::Done(visit))) => Attempt::Done(visit),
         ListeningEnd::Last(Some(VisitMessage::Failed(error))) => bail!("{error}"),
-        ListeningEnd::Last(Some(VisitMessage::Begins(_) | VisitMessage::Stopped)) => Attempt::Stopped,
+        ListeningEnd::Last(Some(
+            VisitMessage::Begins(_) | VisitMessage::PhasesOver | VisitMessage::Stopped,
+        )) => Attempt::Stopped,
         ListeningEnd::Last(None) if run.stopped() => Attempt::Stopped,
         ListeningEnd::Last(None) if kills => Attempt::Killed,
         ListeningEnd::Last(None) => {
@@ -196,7 +204,7 @@ fn listen(
     reader: PipeReader,
     [stop, stop_there]: [&AtomicBool; 2],
     [for_all, end]: [Option<Duration>; 2],
-    begins: &mut dyn FnMut(&str),
+    begins: &mut dyn FnMut(Option<&str>),
     timer: &mut PhaseTimer,
 ) -> Result<ListeningEnd> {
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -225,10 +233,14 @@ fn listen(
         }
         match serde_json::from_str(&String::from_utf8_lossy(&line)) {
             Ok(VisitMessage::Begins(phase)) => {
-                begins(&phase);
+                begins(Some(&phase));
                 let now = machine::uptime();
                 until = until.or(for_all.map(|patience| now + patience));
                 limited = timer.begins(&phase, now).map(|most| (now, most));
+            }
+            Ok(VisitMessage::PhasesOver) => {
+                begins(None);
+                limited = None;
             }
             Ok(said) => last = Some(said),
             // The process was killed while it was writing.
@@ -242,14 +254,16 @@ mod tests {
     use super::*;
     use crate::engine::work::resolved;
 
-    /// Listens to a process that begins two phases, the second after `first`, and ends a second later. Those with limited memory
-    /// may take `planned`.
-    fn heard(phases: [&str; 2], first: Duration, planned: Option<Duration>) -> ListeningEnd {
+    /// Listens to a process that begins two phases, the second after `first`, and ends a second later; `None` for the second if the
+    /// first was the last. Those with limited memory may take `planned`.
+    fn heard(phases: [Option<&str>; 2], first: Duration, planned: Option<Duration>) -> ListeningEnd {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let phases = phases.map(str::to_owned);
+        let phases = phases.map(|phase| {
+            phase.map_or(VisitMessage::PhasesOver, |phase| VisitMessage::Begins(phase.to_owned()))
+        });
         let speaker = std::thread::spawn(move || {
-            for (phase, pause) in phases.into_iter().zip([first, Duration::from_secs(1)]) {
-                let line = serde_json::to_string(&VisitMessage::Begins(phase)).unwrap();
+            for (said, pause) in phases.into_iter().zip([first, Duration::from_secs(1)]) {
+                let line = serde_json::to_string(&said).unwrap();
                 writer.write_all(format!("{line}\n").as_bytes()).ok();
                 std::thread::sleep(pause);
             }
@@ -267,9 +281,12 @@ mod tests {
     fn a_phase_that_does_not_end_is_given_up_where_there_is_a_limit() {
         let short = Duration::from_millis(300);
         let soon = short / 100;
-        // The limit applies to one phase, even if both phases together take longer.
-        assert!(matches!(heard(["read-tight", "read-warm"], soon, Some(short)), ListeningEnd::Last(None)));
-        let limited = ["read-warm", "read-tight"];
+        // The limit applies to one phase, even if both phases together take longer, and to nothing after the last one.
+        for next in [Some("read-warm"), None] {
+            let heard = heard([Some("read-tight"), next], soon, Some(short));
+            assert!(matches!(heard, ListeningEnd::Last(None)), "{next:?}");
+        }
+        let limited = [Some("read-warm"), Some("read-tight")];
         assert!(
             matches!(heard(limited, soon, Some(short)), ListeningEnd::NothingFor(patience) if patience == short)
         );

@@ -35,15 +35,15 @@ const QUIET_PATIENCE: Duration = Duration::from_secs(2);
 /// Shorter waits for local ports are not reported.
 const WAIT_TOLD: Duration = Duration::from_millis(500);
 
-/// Runs a candidate through all phases except those in `left_out`, and calls `tell` with each phase that begins. `None` if it was
-/// stopped from outside or exceeded its time, so that its measurements are incomplete.
+/// Runs a candidate through all phases except those in `left_out`, and calls `tell` with each phase that begins, and with `None`
+/// when the last one is over. `None` if it was stopped from outside or exceeded its time, so that its measurements are incomplete.
 pub fn run_candidate(
     run: &RunContext,
     fixed: &Fixed,
     subject: CandidateOnCorpus,
     slot: RoundSlot,
     left_out: &OmittedPhases,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut dyn FnMut(Option<&str>),
 ) -> Result<Option<CandidateOutcome>> {
     if run.plan.limits_memory() {
         return memory_cgroup::run_in_memory_cgroup(run, fixed, subject, slot, left_out, tell);
@@ -52,7 +52,7 @@ pub fn run_candidate(
         return run_in_this_process(run, fixed, subject, slot, left_out, None, tell);
     }
     patience::within(slot.patience, slot.until, run.stop, |stop, begins| {
-        let mut tell = |phase: &str| {
+        let mut tell = |phase: Option<&str>| {
             begins();
             tell(phase);
         };
@@ -108,7 +108,7 @@ fn run_in_this_process(
     slot: RoundSlot,
     left_out: &OmittedPhases,
     group: Option<&MemoryGroup>,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut dyn FnMut(Option<&str>),
 ) -> Result<Option<CandidateOutcome>> {
     let begin = machine::uptime();
     // Only for servers given by URL. A private server listens on a new port each time, to which no client port is still held.
@@ -259,6 +259,9 @@ impl CandidateRun<'_> {
         if self.run.stopped() {
             return Ok(());
         }
+        // The comparison is not measured, and must not count as a phase that does not end.
+        self.lift_limit()?;
+        (self.tell)(None);
         self.verify_at_the_end()?;
         self.leave(self.caps().contents)?;
         self.picture()
@@ -280,7 +283,7 @@ impl CandidateRun<'_> {
     }
 
     fn timed(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
-        (self.tell)(&phase.id);
+        (self.tell)(Some(phase.id.as_str()));
         let begin = machine::uptime();
         match self.give_memory(phase).with_context(|| format!("phase `{}`", phase.id))? {
             None => self.phase(phase, repeat).with_context(|| format!("phase `{}`", phase.id))?,
