@@ -459,10 +459,13 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
 /// Makes the file systems of the run, each on images in the work directory.
 fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     let mut disks = Disks::new();
-    for Image { system, bytes, inodes } in images {
+    for Image { system, bytes, inodes, copies, .. } in images {
         let mount = place.path().join(format!("on-{}", disks.len()));
         let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes, *inodes)?;
         disk.fill(system.filled(plan.fill))?;
+        if *copies > 0 {
+            disk.keep_fresh()?;
+        }
         if let Some(limit) = &plan.device_limit {
             disk.limit(limit)?;
         }

@@ -7,14 +7,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use blobwise::corpus::CorpusId;
-use blobwise::host::disk::fragments;
+use blobwise::host::disk::{FileSystem, fragments};
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::compared::{self, ComparisonReport};
 use blobwise::result::{
-    Cell, Claim, ClaimVerdict, CurveFigure, Reason, ReferenceRole, RunResult, Status, StepCurve, Upkeep,
-    Verdict,
+    AgedImage, Cell, Claim, ClaimVerdict, CurveFigure, Reason, ReferenceRole, RunResult, Status, StepCurve,
+    StoreRound, Upkeep, Verdict,
 };
 use blobwise::store::Durability;
 use libtest_mimic::Failed;
@@ -39,6 +39,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         Trial::test("a store grows step by step, and each figure has its curve", growth),
         Trial::test("a store ages step by step, and keeps its live bytes", ageing),
+        needing("one aged image serves every round of a store on a disk of the run", no_ext4(), one_image),
         needing("files have as many fragments as filefrag counts", no_filefrag(), fragments_of_files),
         Trial::test("of zipfian reads it is said how few blobs had most of them", hot_share),
         Trial::test("a batch's result has the published schema", || {
@@ -548,6 +549,46 @@ fn ageing() -> Outcome {
             assert!(live.abs_diff(corpus) * 50 <= corpus, "{store}: {live} of {corpus}");
         }
     }
+    reports_curves(&work, &result)
+}
+
+fn no_ext4() -> Option<String> {
+    let system = FileSystem::parse("ext4").unwrap();
+    system.lacks().map(|why| format!("{why:#}"))
+}
+
+fn one_image() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let line = "run --age 0,1 --on ext4 --stores files/hashed,sqlite --corpus uniform:2000-60000 --blobs 60 --rounds 2 --quiet \
+                --no-drop-caches --phases fill,read-warm --verify --dir place --out out";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert!(result.complete);
+    for store in ["files/hashed[on=ext4]", "sqlite[on=ext4]"] {
+        let visits: Vec<&StoreRound> =
+            result.store_rounds.iter().filter(|visit| visit.store == store).collect();
+        let [first, second] = visits.as_slice() else { panic!("{store}: {visits:?}") };
+        let phases: Vec<&str> = first.images.iter().map(|image| image.phase.as_str()).collect();
+        assert_eq!(phases, ["fill", "age.100"], "{store}");
+        assert_ne!(first.images[0].sha256, first.images[1].sha256, "{store}");
+        assert!(first.images.iter().all(|image| !image.is_copy && image.sha256.len() == 64), "{first:?}");
+        // The same disk, disk space and fragments, and its blobs were compared again.
+        let copies = first.images.iter().map(|image| AgedImage { is_copy: true, ..image.clone() });
+        assert_eq!(second.images, copies.collect::<Vec<AgedImage>>(), "{store}");
+        let has_fragments = first.images.iter().all(|image| image.fragments_per_blob.is_some());
+        assert_eq!(has_fragments, store.starts_with("files/"), "{store}");
+        assert!(first.images.iter().all(|image| image.allocated_bytes.is_some()) && second.verified > 0);
+        let rounds = |phase: &str| -> Vec<u32> {
+            let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
+            cell.map_or(Vec::new(), |cell| cell.rounds.iter().map(|round| round.round).collect())
+        };
+        assert_eq!((rounds("fill"), rounds("age.100")), (vec![1], vec![1]), "{store}");
+        assert_eq!((rounds("read-warm.00"), rounds("read-warm.100")), (vec![1, 2], vec![1, 2]), "{store}");
+    }
+    let report = work.say("report out --markdown").ended(0).stdout;
+    assert!(report.contains("Aged once: `files/hashed[on=ext4]` and `sqlite[on=ext4]`."), "{report}");
+    assert!(work.names("place").is_empty());
     reports_curves(&work, &result)
 }
 

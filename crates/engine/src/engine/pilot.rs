@@ -607,6 +607,7 @@ mod tests {
             wall_seconds,
             pass_seconds: BTreeMap::from([("read-cold".to_owned(), 0.02)]),
             footprint: crate::result::Footprint::default(),
+            images: Vec::new(),
             facts: BTreeMap::new(),
             picture: None,
             verified: 0,

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Resource, getrlimit};
 
-use super::candidate_run::{Disks, setup};
+use super::candidate_run::{Disks, images_kept, setup};
 use super::ops::PlannedOp;
 use super::pilot;
 use super::run_candidate::directory_name;
@@ -139,6 +139,28 @@ pub struct Image {
     pub bytes: u64,
     /// Upper bound on the inodes of its candidates.
     pub inodes: u64,
+    /// Number of copies that are kept of it for later rounds, besides one of the fresh file system; 0 if none are.
+    pub copies: u64,
+    /// Upper bound on the bytes of all these copies.
+    copy_bytes: u64,
+}
+
+impl Image {
+    /// Upper bound on the bytes of its images and all their copies.
+    fn all_bytes(&self) -> u64 {
+        self.bytes.saturating_mul(self.system.devices() as u64).saturating_add(self.copy_bytes)
+    }
+
+    /// Notes the copies that are kept of it: one of everything, and for each image of a candidate what was not filled before.
+    fn count_copies(&mut self, plan: &Plan) {
+        let own =
+            plan.candidates.iter().filter(|candidate| candidate.options.on() == Some(self.system.name()));
+        self.copies = own.map(|candidate| images_kept(plan, candidate)).sum();
+        let whole = self.bytes.saturating_mul(self.system.devices() as u64);
+        let part = (whole as f64 * (1.0 - self.system.filled(plan.fill))) as u64;
+        let fresh = if self.copies > 0 { whole } else { 0 };
+        self.copy_bytes = part.saturating_mul(self.copies).saturating_add(fresh);
+    }
 }
 
 /// Returns the file systems that the candidates of a plan lie on, each once, in the order of candidates, with images that have
@@ -164,24 +186,39 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
             Some(image) => {
                 (image.bytes, image.inodes) = (image.bytes.max(bytes), image.inodes.max(inodes));
             }
-            None => images.push(Image { system, bytes, inodes }),
+            None => images.push(Image { system, bytes, inodes, copies: 0, copy_bytes: 0 }),
         }
     }
     check_asked(plan, &images)?;
-    let all: u64 = images.iter().map(|image| image.bytes.saturating_mul(image.system.devices() as u64)).sum();
-    let free = free_for_images(dir)?;
-    if all > free {
-        let names: Vec<&str> = images.iter().map(|image| image.system.name()).collect();
-        bail!(
-            "`{}` has {} for images, and those of {} take {}: name fewer file systems, a smaller corpus (--corpus-bytes, --scale) or \
-             another --dir",
-            dir.display(),
-            units::bytes(free as f64),
-            names.join(", "),
-            units::bytes(all as f64)
-        );
-    }
+    images.iter_mut().for_each(|image| image.count_copies(plan));
+    check_room(&images, dir)?;
     Ok(images)
+}
+
+/// Fails if a directory has no room for images and their copies.
+fn check_room(images: &[Image], dir: &Path) -> Result<()> {
+    let sum = |bytes: fn(&Image) -> u64| images.iter().map(bytes).fold(0, u64::saturating_add);
+    let (all, copies) = (sum(Image::all_bytes), sum(|image| image.copies));
+    let free = free_for_images(dir)?;
+    if all <= free {
+        return Ok(());
+    }
+    let names: Vec<&str> = images.iter().map(|image| image.system.name()).collect();
+    let (with, fewer) = match copies {
+        0 => (String::new(), ""),
+        _ => (
+            format!(" with the {copies} images that are kept of aged stores"),
+            "fewer ages (--age) or stores (--stores), `--rounds 1`, which keeps none, ",
+        ),
+    };
+    bail!(
+        "`{}` has {} for images, and those of {} take {}{with}: name fewer file systems, {fewer}a smaller corpus (--corpus-bytes, \
+         --scale) or another --dir",
+        dir.display(),
+        units::bytes(free as f64),
+        names.join(", "),
+        units::bytes(all as f64)
+    )
 }
 
 /// Fails if options for own file systems are set but there are none, or if this machine cannot limit devices.
@@ -529,10 +566,33 @@ mod tests {
     #[cfg(feature = "redis")]
     use crate::plan::MissingCandidate;
     use crate::result::ProcessorSplit;
+    use crate::store::Options;
 
     fn planned(blobs: u64) -> Plan {
         let text = format!("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = {blobs}");
         resolved(&text)
+    }
+
+    #[test]
+    fn copies_of_aged_images_need_room_for_what_was_not_filled_before() {
+        let mut plan = resolved(
+            "stores = ['files/hashed']\nage = '0,0.5,2'\nphases = ['fill', 'read-warm']\nrounds = 2",
+        );
+        let mut values = plan.candidates[0].options.values().clone();
+        values.insert("on".to_owned(), "ext4@50%".to_owned());
+        plan.candidates[0].options = Options::new(values);
+        let system = FileSystem::parse("ext4@50%").unwrap();
+        let mut image = Image { system, bytes: 1 << 30, inodes: 0, copies: 0, copy_bytes: 0 };
+        image.count_copies(&plan);
+        // After the fill and at two ages, half of the image each; and the whole image before.
+        assert_eq!((image.copies, image.all_bytes()), (3, (1 << 30) * 7 / 2));
+        image.bytes = 1 << 60;
+        let error = check_room(&[image.clone()], Path::new(".")).unwrap_err().to_string();
+        assert!(error.contains("with the 3 images that are kept of aged stores"), "{error}");
+        // One round alone needs no copy.
+        plan.rounds = Some(1);
+        image.count_copies(&plan);
+        assert_eq!((image.copies, image.all_bytes()), (0, 1 << 60));
     }
 
     #[test]

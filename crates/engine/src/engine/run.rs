@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Error, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, Disks, OmittedPhases, OwnMemory, PhaseOutcome, PilotOutcome,
-    RoundSlot, RunContext,
+    AgedImages, CandidateOnCorpus, CandidateOutcome, Disks, OmittedPhases, OwnMemory, PhaseOutcome,
+    PilotOutcome, RoundSlot, RunContext,
 };
 use super::clients::Clients;
 use super::environment;
@@ -177,6 +177,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let plan = start.plan;
     let place = start.place;
     let disks = start.disks;
+    let images = AgedImages::default();
     let _awake = plan.awake.then(machine::keep_awake).transpose()?;
     let clock = HostClock::best();
     let device = Device::for_dir(place.path());
@@ -190,6 +191,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         clock,
         device,
         disks: &disks,
+        images: &images,
         drop_caches,
         in_memory: facts.is_in_memory(),
         place: place_path,
@@ -757,11 +759,14 @@ impl RunState<'_> {
     }
 
     /// Returns the next round to repeat, in addition to those in `beside`. Never for a preview, whose figures are not quoted: a
-    /// warning is enough there.
+    /// warning is enough there. Nor a round that aged the stores for others, which alone has figures of that.
     fn due_again(&self, found: &[Disturbance], rounds: u32, beside: &[u32]) -> Option<u32> {
         let again = self.records.set_aside.iter().map(|aside| aside.round);
         let again: Vec<u32> = again.chain(beside.iter().copied()).collect();
-        if self.context.plan.is_preview() { None } else { disturbed::next_to_repeat(found, rounds, &again) }
+        let visits = &self.records.store_rounds;
+        let ages = |round: u32| visits.iter().any(|visit| visit.round == round && visit.ages_for_others());
+        let found: Vec<Disturbance> = found.iter().filter(|found| !ages(found.round)).cloned().collect();
+        if self.context.plan.is_preview() { None } else { disturbed::next_to_repeat(&found, rounds, &again) }
     }
 
     /// True if the budget has time for another round.
@@ -1043,6 +1048,7 @@ fn keep(records: &mut Records, subject: &CandidateOnCorpus, slot: RoundSlot, vis
         verified_from: visit.verified_from,
         error: visit.error,
         footprint: visit.footprint,
+        images: visit.images,
     });
 }
 

@@ -79,7 +79,7 @@ pub use self::growth::{CurveFigure, CurveStep, GrowthForecast, GrowthLaw, Growth
 pub use self::program::{Harness, HarnessMemory, MeasuringProgram};
 pub use self::reason::{Reason, WordedReason, in_a_line};
 pub use self::round::{
-    CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Replayed, Round, RoundMemory, Rung,
+    AgedImage, CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Replayed, Round, RoundMemory, Rung,
     StoreRound, VerifiedFrom,
 };
 pub use self::subject::{

@@ -381,4 +381,31 @@ pub struct StoreRound {
     pub error: Option<String>,
     /// Disk space used in this round.
     pub footprint: Footprint,
+    /// Images of the candidate's disk after the fill and at each age, if one aged image serves every round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<AgedImage>,
+}
+
+impl StoreRound {
+    /// True if this round aged the store for later rounds too, so that it alone has figures of the fill and of ageing.
+    pub fn ages_for_others(&self) -> bool {
+        self.images.iter().any(|image| !image.is_copy)
+    }
+}
+
+/// Image of a candidate's disk after the fill or at an age, as a round found it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgedImage {
+    /// Id of the phase that filled or aged the store.
+    pub phase: String,
+    /// SHA-256 of all bytes of the disk, while it was not mounted, in hexadecimal digits.
+    pub sha256: String,
+    /// True if the round read a copy of what an earlier round filled and aged.
+    pub is_copy: bool,
+    /// Disk space of the store in the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// Fragments of the blobs' files, per blob; of stores with a file for each blob, where the file system tells them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragments_per_blob: Option<f64>,
 }

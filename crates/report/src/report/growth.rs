@@ -99,6 +99,21 @@ fn brief(text: &mut String, result: &RunResult, title: &str) {
     in_terminal(text, title, &all);
 }
 
+/// Says which candidates were aged in one round, whose images the other rounds read; `None` if none was.
+fn aged_once(result: &RunResult) -> Option<String> {
+    let copies = result.store_rounds.iter().filter(|visit| visit.images.iter().any(|image| image.is_copy));
+    let mut stores: Vec<String> = copies.map(|visit| format!("`{}`", visit.store)).collect();
+    stores.sort();
+    stores.dedup();
+    (!stores.is_empty()).then(|| {
+        format!(
+            "Aged once: {}. The other rounds read copies of its disk at each age, which are equal to it by SHA-256. So the fill and the \
+             replacing of blobs have one value and no interval, and are not ranked.",
+            units::listed(&stores, "and")
+        )
+    })
+}
+
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let groups = grouped(result);
     if groups.is_empty() {
@@ -106,6 +121,7 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     }
     let mut all = vec![Block::Text(if result.plan.age.is_some() { ABOUT_AGES } else { ABOUT }.to_owned())];
     all.extend(result.plan.age_by.as_ref().map(|by| Block::Text(format!("Blobs were replaced by `{by}`."))));
+    all.extend(aged_once(result).map(Block::Text));
     all.extend(predicted(result).map(Block::Text));
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);

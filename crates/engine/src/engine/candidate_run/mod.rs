@@ -3,6 +3,7 @@
 mod backup;
 mod evict;
 mod growth;
+mod images;
 mod limit;
 pub(super) mod phases;
 
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::backup::{KeptBackup, beside};
 pub(super) use self::growth::Growth;
+pub use self::images::AgedImages;
+pub(super) use self::images::{Ageing, images_kept};
 pub(super) use self::limit::MemoryLimit;
 pub use self::limit::OwnMemory;
 
@@ -33,7 +36,7 @@ use crate::host::disk::OwnDisk;
 use crate::host::machine::Device;
 use crate::host::processors::ProcessorSplit;
 use crate::plan::{Candidate, CatalogueOf, Class, CorpusPlan, Phase, Plan, class_of, defaults};
-use crate::result::{ClientRound, FindingsTable, Fixed, Footprint, Round, VerifiedFrom};
+use crate::result::{AgedImage, ClientRound, FindingsTable, Fixed, Footprint, Round, VerifiedFrom};
 use crate::store::{
     Adapter, Capabilities, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key,
 };
@@ -49,6 +52,8 @@ pub struct RunContext<'a> {
     pub device: Option<Device>,
     /// File systems that were made for the run, by the names that candidates use for them.
     pub disks: &'a Disks,
+    /// Images of these disks that later rounds read copies of.
+    pub images: &'a AgedImages,
     /// True if the kernel's caches are dropped for cold phases.
     pub drop_caches: bool,
     /// True if the run's directory is in memory (tmpfs).
@@ -153,6 +158,8 @@ pub struct CandidateOutcome {
     pub wall_seconds: BTreeMap<String, f64>,
     /// Disk space that the store takes.
     pub footprint: Footprint,
+    /// Images of its disk that it kept, or read copies of.
+    pub images: Vec<AgedImage>,
     /// Mean seconds of a pass of a cold phase, with closing, evicting and opening. Excludes the first pass, which also collects
     /// the proof.
     pub pass_seconds: BTreeMap<String, f64>,
@@ -296,6 +303,8 @@ pub(super) struct CandidateRun<'a> {
     pub(super) backup: Option<KeptBackup>,
     /// Bytes that ageing put in place of others so far.
     pub(super) aged_bytes: u64,
+    /// Where the fill and the ages come from.
+    pub(super) ageing: Ageing,
     /// Progress of a growing store.
     pub(super) growth: Growth,
     /// Blobs that the store had evicted before the phase, if it evicts any.

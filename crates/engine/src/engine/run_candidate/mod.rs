@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::candidate_run::{
-    CandidateOnCorpus, CandidateOutcome, CandidateRun, Growth, MemoryLimit, OmittedPhases, PhaseOutcome,
-    RoundSlot, RunContext, beside,
+    Ageing, CandidateOnCorpus, CandidateOutcome, CandidateRun, Growth, MemoryLimit, OmittedPhases,
+    PhaseOutcome, RoundSlot, RunContext, beside,
 };
 use super::ops::{IdealLru, State};
 use super::resources::{MemoryBaseline, free_bytes};
@@ -62,8 +62,8 @@ pub fn run_candidate(
 }
 
 /// The directory of a candidate in a round.
-fn directory(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> PathBuf {
-    run.place_of(subject.candidate).join(directory_name(&subject.candidate.label, slot.round))
+fn directory(run: &RunContext, subject: CandidateOnCorpus, round: u32) -> PathBuf {
+    run.place_of(subject.candidate).join(directory_name(&subject.candidate.label, round))
 }
 
 /// The name of the directory of a candidate in a round.
@@ -74,7 +74,7 @@ pub fn directory_name(label: &str, round: u32) -> String {
 /// Removes the leftovers of a candidate whose process was killed.
 fn clear(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> Result<()> {
     let place = run.place_of(subject.candidate);
-    remove_all(&directory(run, subject, slot)).and(machine::sync_filesystem(place))
+    remove_all(&directory(run, subject, slot.round)).and(machine::sync_filesystem(place))
 }
 
 /// Removes the directory of a candidate and those next to it.
@@ -89,6 +89,7 @@ pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
         wall_seconds: BTreeMap::new(),
         pass_seconds: BTreeMap::new(),
         footprint: empty_footprint(subject),
+        images: Vec::new(),
         facts: Facts::new(),
         picture: None,
         verified: 0,
@@ -113,7 +114,8 @@ fn run_in_this_process(
     let begin = machine::uptime();
     // Only for servers given by URL. A private server listens on a new port each time, to which no client port is still held.
     let waited = subject.candidate.url().map_or(Duration::ZERO, |_| machine::wait_for_ports(run.stop));
-    let dir = directory(run, subject, slot);
+    let ageing = Ageing::of(run, subject, slot);
+    let dir = directory(run, subject, ageing.copied_round().unwrap_or(slot.round));
     let place = run.place_of(subject.candidate);
     let mut candidate_run = CandidateRun {
         run,
@@ -131,13 +133,15 @@ fn run_in_this_process(
         has_put_off: false,
         backup: None,
         aged_bytes: 0,
+        ageing,
         growth: Growth::default(),
         evictions: None,
         memory: MemoryBaseline::take(),
         limit: group.map(|group| MemoryLimit::new(group, slot.own_memory)),
         outcome: nothing_yet(subject),
     };
-    let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
+    let make = || std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
+    let made = candidate_run.renew_disk().and_then(|()| make());
     // With no free space at all, stores that map their files would kill this process by SIGBUS.
     let counted = run.disk_of(subject.candidate).map(|disk| disk.device().counters_of_each());
     let begun = made.and_then(|()| why_unwritable(place).map_or(Ok(()), |why| Err(why.into())));
@@ -155,6 +159,10 @@ fn run_in_this_process(
         (outcome, _) => outcome.and(removed),
     };
     let outcome = outcome.map_err(|error| with_place(&error, place));
+    if run.disk_of(subject.candidate).is_some_and(|disk| !disk.is_mounted()) {
+        // Whatever came next would lie on another disk.
+        return Err(outcome.err().unwrap_or_else(|| anyhow!("`{}` is no longer mounted", place.display())));
+    }
     // Leftovers stay for the next run to remove, but are an error, so that no candidate is measured beside them unnoticed.
     let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
     let outcome = with_left(outcome, &take_left());
@@ -233,7 +241,9 @@ fn empty_footprint(subject: CandidateOnCorpus) -> Footprint {
 
 impl CandidateRun<'_> {
     fn everything(&mut self) -> Result<()> {
-        self.create()?;
+        if self.ageing.copied_round().is_none() {
+            self.create()?;
+        }
         let candidate = self.subject.candidate;
         let phases = self.plan().phases_of(self.subject.corpus_id);
         let phases: Vec<&Phase> =
@@ -241,6 +251,10 @@ impl CandidateRun<'_> {
         let mut index = 0;
         while index < phases.len() && !self.run.stopped() {
             let phase = phases[index];
+            if self.copy_image(phase)? {
+                index += 1;
+                continue;
+            }
             // A phase that repeats a cold one runs together with it, in the same sessions.
             let repeat = phases.get(index + 1).copied().filter(|next| next.repeats_cold(phase));
             match self.growth_ended(phase).or_else(|| self.why_not(phase)) {
@@ -254,6 +268,7 @@ impl CandidateRun<'_> {
                     self.not_possible(phase, repeat, &why);
                 }
             }
+            self.keep_image(phase)?;
             index += 1 + usize::from(repeat.is_some());
         }
         if self.run.stopped() {
@@ -264,6 +279,7 @@ impl CandidateRun<'_> {
         (self.tell)(None);
         self.verify_at_the_end()?;
         self.leave(self.caps().contents)?;
+        self.hand_on_images();
         self.picture()
     }
 
@@ -320,11 +336,7 @@ impl CandidateRun<'_> {
         room::check(self.plan(), self.subject.candidate, self.subject.corpus, &self.dir)?;
         self.open_as(class, Mode::Create)?;
         machine::sync_filesystem(&self.dir)?;
-        let (store, _) = self.store()?;
-        self.outcome.facts = store.facts()?;
-        if let Some(disk) = self.run.disk_of(self.subject.candidate) {
-            self.outcome.facts.extend(disk.facts().clone());
-        }
+        self.note_facts()?;
         self.weigh_empty();
         if self.caps().persistent {
             let empty = self.bytes_taken(self.store()?.0)?;
@@ -333,6 +345,15 @@ impl CandidateRun<'_> {
             // Other clients' stores may lie on the same file system, and a server of the user's on any.
             let is_ours = !self.is_one_for_each_client() && !self.subject.candidate.traits().is_external;
             self.outcome.footprint.statvfs_bytes = free_before.filter(|_| is_ours);
+        }
+        Ok(())
+    }
+
+    /// Notes what the open store says of itself, and the facts of a disk that was made for it.
+    pub(super) fn note_facts(&mut self) -> Result<()> {
+        self.outcome.facts = self.store()?.0.facts()?;
+        if let Some(disk) = self.run.disk_of(self.subject.candidate) {
+            self.outcome.facts.extend(disk.facts().clone());
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Work for AgeWork {
 
 impl CandidateRun<'_> {
     /// Notes the disk space of the store, the bytes of the blobs that are there, and their fragments.
-    pub(super) fn note_space(&self, round: &mut Round) -> Result<()> {
+    pub(in crate::engine) fn note_space(&self, round: &mut Round) -> Result<()> {
         let blobs = self.state.live_blobs();
         let counted = Cell::new(self.has_countable_fragments().then_some(0));
         let count = |path: &Path| {

@@ -21,6 +21,8 @@ pub struct LoopDevice {
 const CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const CONFIGURE: libc::c_ulong = 0x4C0A;
 const CLEAR: libc::c_ulong = 0x4C01;
+/// Request to write and forget the buffers of a block device (`linux/fs.h`).
+const FLUSH_BUFFERS: libc::c_ulong = 0x1261;
 const AUTOCLEAR: u32 = 4;
 const DIRECT: u32 = 16;
 
@@ -137,31 +139,60 @@ impl LoopDevice {
         options: &str,
         flags: rustix::mount::MountFlags,
     ) -> Result<()> {
+        self.mount_on(kind, on, options, flags)?;
+        self.mounted = Some(on.to_owned());
+        Ok(())
+    }
+
+    fn mount_on(&self, kind: &str, on: &Path, options: &str, flags: rustix::mount::MountFlags) -> Result<()> {
         let options = std::ffi::CString::new(options)?;
         rustix::mount::mount(&self.path, on, kind, flags, Some(options.as_c_str()))
-            .with_context(|| format!("`{}` cannot be mounted as {kind}", self.path.display()))?;
-        self.mounted = Some(on.to_owned());
+            .with_context(|| format!("`{}` cannot be mounted as {kind}", self.path.display()))
+    }
+
+    /// Unmounts its file system, does `work`, and mounts it again as [`LoopDevice::mount_plainly`] does, whether or not the work
+    /// failed. If it cannot be mounted again, its directory stays empty.
+    pub fn while_unmounted<T>(
+        &self,
+        kind: &str,
+        options: &str,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let on = self.mounted.as_deref().context("the disk is not mounted")?;
+        unmount_from(on)?;
+        let done = work();
+        self.mount_on(kind, on, options, rustix::mount::MountFlags::empty())?;
+        done
+    }
+
+    /// Writes the kernel's buffers of the device and forgets them, so that its file can be read and changed.
+    pub fn flush_buffers(&self) -> Result<()> {
+        ioctl(self.device.as_fd(), FLUSH_BUFFERS, std::ptr::null())
+            .with_context(|| format!("the buffers of `{}` cannot be written", self.path.display()))?;
         Ok(())
     }
 
     /// Unmounts it if it is mounted, which writes all dirty data. Waits up to 20 s while it is busy, for processes that are
     /// ending.
     pub fn unmount(&mut self) -> Result<()> {
-        const PATIENCE: Duration = Duration::from_secs(20);
-        let Some(on) = self.mounted.take() else { return Ok(()) };
-        let begin = machine::uptime();
-        loop {
-            match rustix::mount::unmount(&on, rustix::mount::UnmountFlags::empty()) {
-                Err(rustix::io::Errno::BUSY) if machine::uptime() - begin < PATIENCE => {
-                    std::thread::sleep(Duration::from_millis(2));
+        self.mounted.take().map_or(Ok(()), |on| unmount_from(&on))
+    }
+}
+
+fn unmount_from(on: &Path) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let begin = machine::uptime();
+    loop {
+        match rustix::mount::unmount(on, rustix::mount::UnmountFlags::empty()) {
+            Err(rustix::io::Errno::BUSY) if machine::uptime() - begin < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            ended => {
+                if ended.is_err() {
+                    // Detaches the mount: it disappears now, and remaining users keep it until they close their files.
+                    rustix::mount::unmount(on, rustix::mount::UnmountFlags::DETACH).ok();
                 }
-                ended => {
-                    if ended.is_err() {
-                        // Detaches the mount: it disappears now, and remaining users keep it until they close their files.
-                        rustix::mount::unmount(&on, rustix::mount::UnmountFlags::DETACH).ok();
-                    }
-                    return ended.with_context(|| format!("`{}` cannot be unmounted", on.display()));
-                }
+                return ended.with_context(|| format!("`{}` cannot be unmounted", on.display()));
             }
         }
     }

@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rand::TryRng;
-use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
+use rustix::fs::{Advice, FallocateFlags};
 
+use super::image_copy::{ImageCopy, PIECE, unnamed};
 use super::{FileSystem, LoopDevice};
 use crate::host::control_group::{DeviceCaps, DeviceLimit, lift_limits};
 use crate::host::machine::{self, AlignedBuffer, Device};
@@ -23,26 +24,36 @@ pub struct OwnDisk {
     caps: Option<DeviceCaps>,
     // The first device has the mount, and is dropped first.
     loops: Vec<LoopDevice>,
+    /// The file below each device.
+    images: Vec<File>,
+    /// Directory of the images and of their copies.
+    dir: PathBuf,
+    /// A copy of the images before anybody used the disk.
+    fresh: Option<ImageCopy>,
+    /// Type and mount options of its file system.
+    kind: &'static str,
+    options: String,
     path: PathBuf,
     device: Device,
     facts: BTreeMap<String, String>,
 }
 
 impl OwnDisk {
-    /// Creates images of `device_bytes` each in `images`, makes a file system on them with room for `inodes` inodes, and mounts
+    /// Creates images of `device_bytes` each in `dir`, makes a file system on them with room for `inodes` inodes, and mounts
     /// it on `mount`, which it creates.
     pub fn make(
         system: &FileSystem,
-        images: &Path,
+        dir: &Path,
         mount: &Path,
         device_bytes: u64,
         inodes: u64,
     ) -> Result<OwnDisk> {
         let of = || format!("no disk for `{}`", system.name());
-        let mut loops = Vec::new();
+        let (mut loops, mut images) = (Vec::new(), Vec::new());
         for _ in 0..system.devices() {
-            let image = image(images, device_bytes).with_context(of)?;
+            let image = image(dir, device_bytes).with_context(of)?;
             loops.push(LoopDevice::attach_file(&image, true).with_context(of)?);
+            images.push(image);
         }
         lift_limits(&numbers(&loops)?);
         let words = system.mkfs_arguments(device_bytes, inodes);
@@ -51,12 +62,23 @@ impl OwnDisk {
         std::fs::create_dir(mount).with_context(|| format!("cannot make `{}`", mount.display()))?;
         let others = loops.iter().skip(1).map(|other| format!("device={}", other.path().display()));
         let own = Some(system.maker.mount.to_owned()).filter(|own| !own.is_empty());
-        let options: Vec<String> = own.into_iter().chain(others).collect();
+        let options = own.into_iter().chain(others).collect::<Vec<String>>().join(",");
         let first = loops.first_mut().ok_or_else(|| anyhow!("no disk"))?;
-        first.mount_plainly(system.maker.kind, mount, &options.join(","))?;
+        first.mount_plainly(system.maker.kind, mount, &options)?;
         let names: Vec<String> = loops.iter().map(LoopDevice::name).collect();
         let facts = facts(system, &words, &loops, mount, device_bytes, layout)?;
-        Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::combine(&names), facts })
+        Ok(OwnDisk {
+            caps: None,
+            loops,
+            images,
+            dir: dir.to_owned(),
+            fresh: None,
+            kind: system.maker.kind,
+            options,
+            path: mount.to_owned(),
+            device: Device::combine(&names),
+            facts,
+        })
     }
 
     /// Fills a share of the empty file system's free space with files that stay; 0 creates none.
@@ -77,6 +99,48 @@ impl OwnDisk {
         self.caps = Some(DeviceCaps::set(numbers(&self.loops)?, limit)?);
         self.note("on_device_limit", limit.to_string());
         Ok(())
+    }
+
+    /// Keeps a copy of the whole disk as it is now, to which [`OwnDisk::renew`] leads back.
+    pub fn keep_fresh(&mut self) -> Result<()> {
+        self.fresh = Some(self.unmounted(|| ImageCopy::take(&self.images, None, &self.dir))?);
+        Ok(())
+    }
+
+    /// Makes the disk what it was at [`OwnDisk::keep_fresh`]; does nothing if that was never called.
+    pub fn renew(&self) -> Result<()> {
+        self.fresh.as_ref().map_or(Ok(()), |fresh| self.unmounted(|| fresh.put(fresh, &self.images)))
+    }
+
+    /// Copies the disk as it is now, as far as it differs from the fresh one. No file on it may be open.
+    pub fn copy(&self) -> Result<ImageCopy> {
+        self.unmounted(|| ImageCopy::take(&self.images, self.fresh.as_ref(), &self.dir))
+    }
+
+    /// Makes the disk what it was when the copy was made. Fails if the digest of its bytes is another one then. No file on it may
+    /// be open.
+    pub fn put(&self, copy: &ImageCopy) -> Result<()> {
+        let fresh = self.fresh.as_ref().unwrap_or(copy);
+        self.unmounted(|| copy.put(fresh, &self.images))
+    }
+
+    /// False if the file system could not be mounted again, so that its directory is one of the disk below.
+    pub fn is_mounted(&self) -> bool {
+        let device = |path: &Path| rustix::fs::stat(path).ok().map(|known| known.st_dev);
+        device(&self.path) != self.path.parent().and_then(device)
+    }
+
+    /// Does `work` on the images while the file system is not mounted.
+    fn unmounted<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let first = self.loops.first().ok_or_else(|| anyhow!("no disk"))?;
+        let flush = || self.loops.iter().try_for_each(LoopDevice::flush_buffers);
+        first.while_unmounted(self.kind, &self.options, || {
+            flush()?;
+            let done = work()?;
+            // What the kernel read of the device is not what it holds now.
+            flush()?;
+            Ok(done)
+        })
     }
 
     fn note(&mut self, name: &str, value: String) {
@@ -122,17 +186,10 @@ impl Drop for OwnDisk {
     }
 }
 
-/// Creates an unnamed file (`O_TMPFILE`) that is fully written, so that later writes allocate nothing. Its random contents cannot
+/// Creates a file without a name that is fully written, so that later writes allocate nothing. Its random contents cannot
 /// be compressed or deduplicated by a disk below.
 fn image(dir: &Path, bytes: u64) -> Result<File> {
-    const PIECE: usize = 4 << 20;
-    let open = |more: OFlags| {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | more;
-        rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
-    };
-    // Bypasses the page cache where possible, which has better uses.
-    let image = open(OFlags::DIRECT).or_else(|_refused| open(OFlags::empty()));
-    let image = File::from(image.with_context(|| format!("no file without a name in `{}`", dir.display()))?);
+    let image = unnamed(dir)?;
     // A file system that cannot preallocate allocates as the file is written.
     rustix::fs::fallocate(&image, FallocateFlags::empty(), 0, bytes).ok();
     let mut buffer = AlignedBuffer::new(PIECE);
@@ -158,7 +215,6 @@ fn filled(empty: &rustix::fs::StatVfs, now: &rustix::fs::StatVfs) -> f64 {
 
 /// Fills a file system with files of random contents, as after some time of use.
 fn fill(mounted: &Path, share: f64) -> Result<()> {
-    const PIECE: usize = 4 << 20;
     let dir = mounted.join("filled");
     std::fs::create_dir(&dir)?;
     let mut piece = vec![0; PIECE];
