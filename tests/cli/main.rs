@@ -183,6 +183,7 @@ fn is_long(name: &str) -> bool {
         "MySQL without patterns",
         "Bonnie++ ",
         "every candidate is on every file system",
+        "one aged image serves ",
         "images and loop devices ",
         "devices are limited",
         "the disk below a candidate",

@@ -398,7 +398,7 @@ impl StoreRound {
 pub struct AgedImage {
     /// Id of the phase that filled or aged the store.
     pub phase: String,
-    /// SHA-256 of all bytes of the disk, while it was not mounted, in hexadecimal digits.
+    /// SHA-256 of the SHA-256 of every block of 64 KiB of the disk, while it was not mounted, in hexadecimal digits.
     pub sha256: String,
     /// True if the round read a copy of what an earlier round filled and aged.
     pub is_copy: bool,

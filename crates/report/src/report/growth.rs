@@ -107,8 +107,8 @@ fn aged_once(result: &RunResult) -> Option<String> {
     stores.dedup();
     (!stores.is_empty()).then(|| {
         format!(
-            "Aged once: {}. The other rounds read copies of its disk at each age, which are equal to it by SHA-256. So the fill and the \
-             replacing of blobs have one value and no interval, and are not ranked.",
+            "Aged once: {}. The other rounds read copies of the disk at each age, equal by SHA-256, so the fill and ageing have one value \
+             each, without interval or rank.",
             units::listed(&stores, "and")
         )
     })

@@ -12,7 +12,7 @@ use crate::host::machine::AlignedBuffer;
 
 /// Bytes read at once.
 pub(super) const PIECE: usize = 4 << 20;
-/// Bytes that a copy holds or leaves out together.
+/// Bytes of a block, which has a hash and which a copy holds or leaves to its base.
 const BLOCK: usize = 64 << 10;
 
 /// Creates a file without a name (`O_TMPFILE`) that only its owner may read. It is gone with the last process that has it open.
@@ -26,64 +26,65 @@ pub(super) fn unnamed(dir: &Path) -> Result<File> {
     Ok(File::from(file.with_context(|| format!("no file without a name in `{}`", dir.display()))?))
 }
 
+/// SHA-256 of a block.
+type BlockHash = [u8; 32];
+
 /// A copy of all images of a disk at a moment, in files without names. One that is based on another copy holds only the blocks that
 /// differ from it.
 #[derive(Debug)]
 pub struct ImageCopy {
     files: Vec<FileCopy>,
-    sha256: Vec<u8>,
 }
 
 impl ImageCopy {
     /// Copies images into `dir`; `base` is a whole copy of the same images.
     pub(super) fn take(images: &[File], base: Option<&ImageCopy>, dir: &Path) -> Result<ImageCopy> {
-        let mut hash = Sha256::new();
-        let mut files = Vec::new();
-        for (index, image) in images.iter().enumerate() {
+        let take = |(index, image): (usize, &File)| {
             let base = base.and_then(|base| base.files.get(index));
-            let copied = FileCopy::take(image, base, dir, &mut hash);
-            files.push(copied.context("an image cannot be copied")?);
-        }
-        Ok(ImageCopy { files, sha256: hash.finalize().to_vec() })
+            FileCopy::take(image, base, dir).context("an image cannot be copied")
+        };
+        Ok(ImageCopy { files: images.iter().enumerate().map(take).collect::<Result<_>>()? })
     }
 
-    /// Gives images the contents that they had when this copy was taken, in place, and compares the digest of all their bytes.
-    /// `base` is the copy that this one is based on, or this one itself.
+    /// Gives images the contents that they had when this copy was taken, in place. Fails if one has other contents then, by the
+    /// hashes of all blocks. `base` is the copy that this one is based on, or this one itself.
     pub(super) fn put(&self, base: &ImageCopy, images: &[File]) -> Result<()> {
         for ((copy, base), image) in self.files.iter().zip(&base.files).zip(images) {
-            copy.put(base, image).context("an image cannot be written")?;
+            let is_equal = copy.put(base, image).context("an image cannot be written")?;
+            ensure!(
+                is_equal,
+                "the image differs from the one that was kept: a disk below changed what was written"
+            );
         }
-        let found = digest(images).context("an image cannot be read")?;
-        ensure!(
-            found == self.sha256,
-            "the image differs from the one that was kept: the disk below changed it"
-        );
         Ok(())
     }
 
-    /// SHA-256 of all bytes of all images.
-    pub fn sha256(&self) -> &[u8] {
-        &self.sha256
+    /// SHA-256 of the SHA-256 of every block (64 KiB) of all images, in their order.
+    pub fn sha256(&self) -> Vec<u8> {
+        let mut hash = Sha256::new();
+        self.files.iter().flat_map(|file| &file.blocks).for_each(|block| hash.update(block.hash));
+        hash.finalize().to_vec()
     }
 }
 
-/// Offset and length of each piece of a file.
-fn pieces(file: &File) -> std::io::Result<impl Iterator<Item = (u64, usize)>> {
-    let bytes = file.metadata()?.len();
-    Ok((0..bytes).step_by(PIECE).map(move |offset| (offset, (bytes - offset).min(PIECE as u64) as usize)))
-}
-
-fn digest(images: &[File]) -> std::io::Result<Vec<u8>> {
-    let mut hash = Sha256::new();
+/// Calls `each` with the number, the offset and the bytes of each block of an image.
+fn each_block(image: &File, mut each: impl FnMut(usize, u64, &[u8]) -> Result<()>) -> Result<()> {
+    let bytes = image.metadata()?.len();
     let mut buffer = AlignedBuffer::new(PIECE);
-    for image in images {
-        for (offset, len) in pieces(image)? {
-            let piece = buffer.first(len);
-            image.read_exact_at(piece, offset)?;
-            hash.update(&*piece);
+    let mut number = 0;
+    for from in (0..bytes).step_by(PIECE) {
+        let piece = buffer.first((bytes - from).min(PIECE as u64) as usize);
+        image.read_exact_at(piece, from)?;
+        for (block, offset) in piece.chunks(BLOCK).zip((from..).step_by(BLOCK)) {
+            each(number, offset, block)?;
+            number += 1;
         }
     }
-    Ok(hash.finalize().to_vec())
+    Ok(())
+}
+
+fn hash(block: &[u8]) -> BlockHash {
+    Sha256::digest(block).into()
 }
 
 /// A copy of one image.
@@ -91,60 +92,60 @@ fn digest(images: &[File]) -> std::io::Result<Vec<u8>> {
 struct FileCopy {
     /// The blocks that it holds, at their places.
     file: File,
-    /// True for each block that it holds; the others are those of its base.
-    holds: Vec<bool>,
+    blocks: Vec<CopiedBlock>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CopiedBlock {
+    hash: BlockHash,
+    /// True if this copy holds it; false if its base does.
+    is_held: bool,
 }
 
 impl FileCopy {
-    fn take(image: &File, base: Option<&FileCopy>, dir: &Path, hash: &mut Sha256) -> Result<FileCopy> {
-        let mut copy = FileCopy { file: unnamed(dir)?, holds: Vec::new() };
-        let (mut now, mut then) = (AlignedBuffer::new(PIECE), AlignedBuffer::new(PIECE));
-        for (offset, len) in pieces(image)? {
-            let (piece, old) = (now.first(len), then.first(len));
-            image.read_exact_at(piece, offset)?;
-            hash.update(&*piece);
-            let Some(base) = base else {
-                copy.file.write_all_at(piece, offset)?;
-                copy.holds.extend(piece.chunks(BLOCK).map(|_| true));
-                continue;
-            };
-            base.file.read_exact_at(old, offset)?;
-            for (at, (block, old)) in
-                (offset..).step_by(BLOCK).zip(piece.chunks(BLOCK).zip(old.chunks(BLOCK)))
-            {
-                copy.holds.push(block != old);
-                if block != old {
-                    copy.file.write_all_at(block, at)?;
-                }
+    fn take(image: &File, base: Option<&FileCopy>, dir: &Path) -> Result<FileCopy> {
+        let mut copy = FileCopy { file: unnamed(dir)?, blocks: Vec::new() };
+        each_block(image, |number, offset, block| {
+            let hash = hash(block);
+            let held_by_base = base.and_then(|base| base.blocks.get(number));
+            let is_held = held_by_base.is_none_or(|held| held.hash != hash);
+            if is_held {
+                copy.file.write_all_at(block, offset)?;
             }
-        }
+            copy.blocks.push(CopiedBlock { hash, is_held });
+            Ok(())
+        })?;
         // Written later, it would be while something is measured.
         copy.file.sync_data()?;
         rustix::fs::fadvise(&copy.file, 0, None, Advice::DontNeed).ok();
         Ok(copy)
     }
 
-    /// Writes the blocks of an image that differ from this copy.
-    fn put(&self, base: &FileCopy, image: &File) -> Result<()> {
-        let (mut now, mut then) = (AlignedBuffer::new(PIECE), AlignedBuffer::new(PIECE));
-        for (offset, len) in pieces(image)? {
-            let (piece, kept) = (now.first(len), then.first(len));
-            image.read_exact_at(piece, offset)?;
-            base.file.read_exact_at(kept, offset)?;
-            let places = (offset..).step_by(BLOCK);
-            for (at, (block, kept)) in places.zip(piece.chunks(BLOCK).zip(kept.chunks_mut(BLOCK))) {
-                let holds = self.holds.get((at / BLOCK as u64) as usize).copied().unwrap_or(false);
-                if holds && !std::ptr::eq(self, base) {
-                    self.file.read_exact_at(kept, at)?;
-                }
-                if block != kept {
-                    image.write_all_at(kept, at)?;
-                }
+    /// Writes the blocks of an image that differ from this copy, and reads them again. True if all are equal to it then.
+    fn put(&self, base: &FileCopy, image: &File) -> Result<bool> {
+        let mut written: Vec<(usize, u64, usize)> = Vec::new();
+        let mut buffer = AlignedBuffer::new(BLOCK);
+        each_block(image, |number, offset, block| {
+            let wanted = self.blocks.get(number).context("it had fewer blocks")?;
+            if hash(block) != wanted.hash {
+                let source = if wanted.is_held { &self.file } else { &base.file };
+                let kept = buffer.first(block.len());
+                source.read_exact_at(kept, offset)?;
+                image.write_all_at(kept, offset)?;
+                written.push((number, offset, block.len()));
             }
-        }
+            Ok(())
+        })?;
         image.sync_data()?;
         rustix::fs::fadvise(image, 0, None, Advice::DontNeed).ok();
-        Ok(())
+        for (number, offset, len) in written {
+            let block = buffer.first(len);
+            image.read_exact_at(block, offset)?;
+            if hash(block) != self.blocks[number].hash {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -152,49 +153,50 @@ impl FileCopy {
 mod tests {
     use super::*;
 
+    /// Writes a block of equal bytes.
+    fn write(image: &File, number: usize, byte: u8) {
+        let mut buffer = AlignedBuffer::new(BLOCK);
+        buffer.first(BLOCK).fill(byte);
+        image.write_all_at(buffer.first(BLOCK), (number * BLOCK) as u64).unwrap();
+    }
+
     #[test]
     fn a_copy_gives_images_back_and_takes_only_what_differs_from_its_base() {
         let dir = tempfile::tempdir_in(".").unwrap();
-        // The second one ends within a piece.
-        let images = [PIECE + BLOCK, BLOCK].map(|bytes| {
-            let image = unnamed(dir.path()).unwrap();
-            let mut buffer = AlignedBuffer::new(bytes);
-            buffer.first(bytes).fill(7);
-            image.write_all_at(buffer.first(bytes), 0).unwrap();
-            image
-        });
-        let write = |image: usize, block: u64, byte: u8| {
-            let mut buffer = AlignedBuffer::new(BLOCK);
-            buffer.first(BLOCK).fill(byte);
-            images[image].write_all_at(buffer.first(BLOCK), block * BLOCK as u64).unwrap();
-        };
+        let images = [unnamed(dir.path()).unwrap(), unnamed(dir.path()).unwrap()];
+        // The first one ends within a piece.
+        (0..=PIECE / BLOCK).for_each(|block| write(&images[0], block, 7));
+        write(&images[1], 0, 7);
+        let now = || ImageCopy::take(&images, None, dir.path()).unwrap().sha256();
         let fresh = ImageCopy::take(&images, None, dir.path()).unwrap();
-        assert_eq!(fresh.sha256(), digest(&images).unwrap());
+        assert_eq!(fresh.sha256(), now());
         // A block of zeros is held as well.
-        write(0, 3, 0);
-        write(1, 0, 9);
+        write(&images[0], 3, 0);
+        write(&images[1], 0, 9);
         let aged = ImageCopy::take(&images, Some(&fresh), dir.path()).unwrap();
-        let held = |copy: &FileCopy| copy.holds.iter().filter(|holds| **holds).count();
-        assert_eq!(aged.files.iter().map(held).collect::<Vec<_>>(), [1, 1]);
+        let held = |copy: &FileCopy| copy.blocks.iter().filter(|block| block.is_held).count();
+        assert_eq!(aged.files.iter().map(held).collect::<Vec<usize>>(), [1, 1]);
+        assert_eq!(aged.sha256(), now());
         assert_ne!(aged.sha256(), fresh.sha256());
-        write(0, 64, 1);
+        write(&images[0], PIECE / BLOCK, 1);
         aged.put(&fresh, &images).unwrap();
-        assert_eq!(digest(&images).unwrap(), aged.sha256());
+        assert_eq!(aged.sha256(), now());
         fresh.put(&fresh, &images).unwrap();
-        assert_eq!(digest(&images).unwrap(), fresh.sha256());
+        assert_eq!(fresh.sha256(), now());
         // No file has a name.
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_copy_that_was_changed_is_found_by_its_digest() {
+    fn a_block_that_changed_in_the_copy_is_found_when_it_is_put_back() {
         let dir = tempfile::tempdir_in(".").unwrap();
         let images = [unnamed(dir.path()).unwrap()];
-        let mut buffer = AlignedBuffer::new(BLOCK);
-        images[0].write_all_at(buffer.first(BLOCK), 0).unwrap();
+        write(&images[0], 0, 7);
         let fresh = ImageCopy::take(&images, None, dir.path()).unwrap();
-        buffer.first(BLOCK)[5] = 1;
-        fresh.files[0].file.write_all_at(buffer.first(BLOCK), 0).unwrap();
+        write(&fresh.files[0].file, 0, 8);
+        // It is not read where the image has it.
+        fresh.put(&fresh, &images).unwrap();
+        write(&images[0], 0, 9);
         let error = fresh.put(&fresh, &images).unwrap_err().to_string();
         assert!(error.contains("differs from the one that was kept"), "{error}");
     }
