@@ -79,8 +79,8 @@ pub use self::growth::{CurveFigure, CurveStep, GrowthForecast, GrowthLaw, Growth
 pub use self::program::{Harness, HarnessMemory, MeasuringProgram};
 pub use self::reason::{Reason, WordedReason, in_a_line};
 pub use self::round::{
-    AgedImage, CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Replayed, Round, RoundMemory, Rung,
-    StoreRound, VerifiedFrom,
+    AgedImage, CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Replayed, Round, RoundMemory,
+    Rung, StoreRound, VerifiedFrom,
 };
 pub use self::subject::{
     CandidateResult, CorpusResult, Footprint, LargestBlob, PhaseResult, Picture, Promise, Status,

@@ -1,13 +1,15 @@
 //! A growth or ageing in every kind of report: each figure over the number of blobs or the age, and of a growth its exponent and the
 //! extrapolation with its test.
 
+use std::collections::BTreeSet;
+
 use super::block::{Block, Medium, in_terminal};
 use super::forecast::{predicted, sentence, value, with_ends};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use super::view::words::step_shown;
 use crate::judge::interval;
-use crate::result::{CurveFigure, RunResult, StepCurve};
+use crate::result::{CurveFigure, RunResult, StepCurve, StoreRound};
 use crate::units;
 
 pub(super) const SECTION: Section = new("growth", "Growth and age").blocks(blocks).brief(brief);
@@ -99,19 +101,27 @@ fn brief(text: &mut String, result: &RunResult, title: &str) {
     in_terminal(text, title, &all);
 }
 
-/// Says which candidates were aged in one round, whose images the other rounds read; `None` if none was.
-fn aged_once(result: &RunResult) -> Option<String> {
-    let copies = result.store_rounds.iter().filter(|visit| visit.images.iter().any(|image| image.is_copy));
-    let mut stores: Vec<String> = copies.map(|visit| format!("`{}`", visit.store)).collect();
-    stores.sort();
-    stores.dedup();
-    (!stores.is_empty()).then(|| {
-        format!(
-            "Aged once: {}. The other rounds read copies of the disk at each age, equal by SHA-256, so the fill and ageing have one value \
-             each, without interval or rank.",
-            units::listed(&stores, "and")
-        )
-    })
+/// Says which candidates were aged in one round, whose disk the other rounds read copies of, and which in each round.
+fn how_aged(result: &RunResult) -> Vec<String> {
+    let visits = |store: &str| result.store_rounds.iter().filter(|visit| visit.store == store).count();
+    let has_copy = |visit: &&StoreRound| visit.images.iter().any(|image| image.is_copy);
+    let once: BTreeSet<&str> =
+        result.store_rounds.iter().filter(has_copy).map(|visit| visit.store.as_str()).collect();
+    let aged = result.curves.iter().map(|of| of.store.as_str()).filter(|store| visits(store) > 1);
+    let each: BTreeSet<&str> = aged.filter(|store| !once.contains(store)).collect();
+    let listed = |stores: &BTreeSet<&str>| {
+        let names: Vec<String> = stores.iter().map(|store| format!("`{store}`")).collect();
+        units::listed(&names, "and")
+    };
+    let told_once = format!(
+        "Aged once: {}. The other rounds read copies of the disk at each age, equal by SHA-256, so the fill and ageing have one \
+         value each, without interval or rank.",
+        listed(&once)
+    );
+    let told_each =
+        format!("Aged in each round: {}, so rounds differ by how a store aged as well.", listed(&each));
+    let all = [(once, told_once), (each, told_each)];
+    all.into_iter().filter(|(stores, _)| !stores.is_empty()).map(|(_, told)| told).collect()
 }
 
 fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
@@ -120,8 +130,10 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
         return Vec::new();
     }
     let mut all = vec![Block::Text(if result.plan.age.is_some() { ABOUT_AGES } else { ABOUT }.to_owned())];
+    if result.plan.age.is_some() {
+        all.extend(how_aged(result).into_iter().map(Block::Text));
+    }
     all.extend(result.plan.age_by.as_ref().map(|by| Block::Text(format!("Blobs were replaced by `{by}`."))));
-    all.extend(aged_once(result).map(Block::Text));
     all.extend(predicted(result).map(Block::Text));
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);
