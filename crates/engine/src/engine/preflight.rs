@@ -153,8 +153,10 @@ impl Image {
 
     /// Notes the copies that are kept of it: one of everything, and for each image of a candidate what was not filled before.
     fn count_copies(&mut self, plan: &Plan) {
-        let own =
-            plan.candidates.iter().filter(|candidate| candidate.options.on() == Some(self.system.name()));
+        let own = plan
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.options.file_system_option() == Some(self.system.name()));
         self.copies = own.map(|candidate| images_kept(plan, candidate)).sum();
         let whole = self.bytes.saturating_mul(self.system.devices() as u64);
         let part = (whole as f64 * (1.0 - self.system.filled(plan.fill))) as u64;

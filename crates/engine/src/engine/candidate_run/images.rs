@@ -21,10 +21,12 @@ pub(in crate::engine) fn images_kept(plan: &Plan, candidate: &Candidate) -> u64 
     let (caps, traits) = ((candidate.adapter.caps)(&candidate.options), candidate.traits());
     // What is append-only does not age.
     let ages = plan.text.age.is_some() && caps.changes && caps.persistent;
-    let is_here = candidate.on().is_some() && !traits.has_process && !traits.is_external;
+    let is_here = candidate.file_system().is_some() && !traits.has_process && !traits.is_external;
     // A server that stays up for others keeps files of its disk open.
-    let is_beside_server =
-        |other: &Candidate| other.traits().shares_server && other.options.on() == candidate.options.on();
+    let is_beside_server = |other: &Candidate| {
+        other.traits().shares_server
+            && other.options.file_system_option() == candidate.options.file_system_option()
+    };
     // A limit of memory is kept in a process for each round, and copies would end with the process that made them.
     let serves = plan.rounds != Some(1) && plan.clients == 1 && !plan.limits_memory();
     if !ages || !is_here || !serves || plan.candidates.iter().any(is_beside_server) {
@@ -110,7 +112,7 @@ impl CandidateRun<'_> {
         let Ageing::Copies(aged) = &self.ageing else { return Ok(false) };
         let aged = Arc::clone(aged);
         let Some(step) = aged.steps.get(&phase.id) else { return Ok(false) };
-        (self.tell)(&phase.id);
+        (self.tell)(Some(phase.id.as_str()));
         let begin = machine::uptime();
         self.close()?;
         self.own_disk()?.put(&step.copy).with_context(|| format!("the image after `{}`", phase.id))?;
