@@ -111,7 +111,7 @@ fn log() -> anyhow::Result<Arc<Replay>> {
     std::fs::write(&path, "time,key,bytes\n".to_owned() + &(0..OPS).map(line).collect::<String>())?;
     let (share, objects_max, bytes_max, object_bytes_max, salt) = (Some(1.0), None, None, BLOB_BYTES, 1);
     let all = Selection { share, objects_max, bytes_max, object_bytes_max, salt };
-    Ok(Arc::new(Replay::read(&LogFile::at(path), &all, &mut |_| {})?))
+    Ok(Arc::new(Replay::read(&LogFile::at(path), &all, None, &mut |_| {})?))
 }
 
 fn run(pace: Pace) -> anyhow::Result<Tally> {

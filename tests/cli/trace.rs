@@ -291,7 +291,9 @@ fn not_replayed() -> Outcome {
         ("--speed 10", "--speed: is that of a replay"),
         ("--sample 5%", "--sample: is of a log, and there is none: add --trace FILE"),
         ("--trace log --sample 0%", "--sample: `0%` is not above 0"),
-        ("--trace log --files .", "--trace: cannot be used with --files"),
+        ("--trace log --corpus tiny", "--trace: cannot be used with --corpus"),
+        ("--trace log --files .", "--files: `.` has the file of none of the 40 objects that are replayed"),
+        ("--trace log --files nowhere", "--files: cannot read the directory `nowhere`"),
         ("--trace log --grow 1k..10k", "--grow: cannot be used with --trace"),
         ("--phases fill,replay", "the phase `replay` replays a log, and there is none: add --trace FILE"),
         ("--trace log --speed 0.01 --budget 20s", "replay it with --speed "),
@@ -388,8 +390,10 @@ fn of_nginx() -> Outcome {
         assert_eq!((found["sizes"]["1"].as_u64(), found["sizes"]["100"].as_u64()), (Some(1000), Some(1400)));
         let run =
             format!("run --trace {log} --sample 100% --stores files/hashed,sqlite --rounds 1 --out of-{log}");
-        let speed = if log == "json" { " --speed 10" } else { "" };
-        let said = work.say(&(run + speed)).ended(0);
+        let more = if log == "json" { " --speed 10" } else { " --files files" };
+        let said = work.say(&(run + more)).ended(0);
+        let told = "; 4 of them, with 100 % of the bytes, have the contents of their files;";
+        assert_eq!(said.stderr.contains(told), log == "combined", "{}", said.stderr);
         nothing_planted(&(said.stdout + &said.stderr));
         nothing_planted_in(&work, &format!("of-{log}"));
         let cells = cells(&work.path(&format!("of-{log}")), "replay")?;

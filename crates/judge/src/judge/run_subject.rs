@@ -40,7 +40,7 @@ pub fn blobs(result: &RunResult) -> String {
         let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
         return format!("stores growing over {} blobs (median {median}){system}", grow.replace(',', ", "));
     }
-    let are_files = result.plan.corpus.as_ref().is_some_and(|corpus| corpus.files.is_some());
+    let are_files = result.plan.corpus.as_ref().is_some_and(|corpus| corpus.is_directory());
     let blobs = units::counted(corpus.blobs, if are_files { "file" } else { "blob" });
     let all = corpus.sampled_from.map_or(String::new(), |(files, _)| format!(" of {files}"));
     let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);

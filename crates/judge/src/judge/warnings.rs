@@ -392,7 +392,7 @@ fn contents(result: &RunResult) -> Option<Warning> {
 
 /// Warns about files of the user's that the sample has no room for.
 fn left_out(result: &RunResult) -> Option<Warning> {
-    let are_files = result.plan.corpus.as_ref().is_some_and(|corpus| corpus.files.is_some());
+    let are_files = result.plan.corpus.as_ref().is_some_and(|corpus| corpus.is_directory());
     let files = result.corpus.cut.clone().filter(|_| are_files)?;
     Some(Warning::LeftOut { files })
 }

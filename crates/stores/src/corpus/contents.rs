@@ -50,7 +50,7 @@ pub struct Contents {
     /// Start of each blob within a ready-made generation, and the end of the last one; empty if none is ready. A generation that
     /// is ready takes at most [`POOL_BYTES_MAX`].
     starts: Vec<u32>,
-    /// Range of the pool from which slices for each other blob are taken; `None` for the whole pool.
+    /// Range of the pool from which slices for each other blob or generation are taken; `None` for the whole pool.
     regions: Option<Vec<(usize, usize)>>,
 }
 
@@ -80,6 +80,43 @@ impl Contents {
     /// later generations are stamped slices of them.
     pub(super) fn real(seed: u64, pool: Vec<u8>, sizes: &[u64]) -> Contents {
         Contents { seed, pool, ready: vec![0], starts: starts(sizes), regions: None }
+    }
+
+    /// Creates a pool of whole blobs, one after another, of at most [`POOL_BYTES_MAX`]. They are synthetic, and `replace` may give each
+    /// another content, by its id; later generations are stamped copies.
+    pub(super) fn replaced(
+        seed: u64,
+        sizes: &[u64],
+        content: Content,
+        mut replace: impl FnMut(usize, &mut [u8]),
+    ) -> Contents {
+        let mut pool = vec![0; sizes.iter().sum::<u64>() as usize];
+        fill(&mut pool, seed, content);
+        let starts = starts(sizes);
+        let mut regions = Vec::with_capacity(sizes.len());
+        for (id, bounds) in starts.windows(2).enumerate() {
+            let (from, to) = (bounds[0] as usize, bounds[1] as usize);
+            stamp(&mut pool[from..to], seed, id as u64, 0);
+            replace(id, &mut pool[from..to]);
+            regions.push((from, to));
+        }
+        Contents { seed, pool, ready: vec![0], starts, regions: Some(regions) }
+    }
+
+    /// Creates a pool of parts of real files and `synthetic_bytes` behind them, of which each blob without a region is a stamped slice.
+    pub(super) fn mixed(
+        seed: u64,
+        mut pool: Vec<u8>,
+        regions: &[Option<(usize, usize)>],
+        synthetic_bytes: u64,
+        content: Content,
+    ) -> Contents {
+        let begin = pool.len();
+        pool.resize(begin + synthetic_bytes as usize, 0);
+        fill(&mut pool[begin..], seed, content);
+        let synthetic = (begin, pool.len());
+        let regions = regions.iter().map(|region| region.unwrap_or(synthetic)).collect();
+        Contents::sampled(seed, pool, regions)
     }
 
     /// Creates a pool of parts of real files; each blob is a stamped slice of its region.

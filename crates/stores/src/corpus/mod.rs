@@ -7,7 +7,7 @@ mod sizes;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub use contents::{Content, Contents};
 pub use id::CorpusId;
+use real::FileTree;
 pub use real::{BLOBS_NEEDED, SkippedFiles, as_flag};
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
@@ -44,8 +45,10 @@ pub enum BlobSource {
         log: LogFile,
         /// Share of its objects; `None` for as many as the limits of the corpus allow.
         share: Option<f64>,
-        /// Content of the objects, of which a log says nothing.
+        /// Content of the objects that have no file.
         content: Content,
+        /// Directory whose files have the contents of the objects of the same paths.
+        files: Option<PathBuf>,
     },
 }
 
@@ -177,7 +180,7 @@ impl Corpus {
                     seed: request.seed,
                 })
             }
-            BlobSource::Trace { log: file, share, content } => {
+            BlobSource::Trace { log, share, content, files } => {
                 let selection = Selection {
                     share: *share,
                     objects_max: request.blobs_max,
@@ -185,15 +188,40 @@ impl Corpus {
                     object_bytes_max: BLOB_BYTES_MAX,
                     salt: xxh3_64_with_seed(b"objects of a log", request.seed),
                 };
-                let log = Replay::read(file, &selection, progress).context("--trace")?;
-                let sizes = log.sizes().to_vec();
-                Ok(Corpus {
-                    digest: Some(log.digest()),
-                    log: Some(Arc::new(log)),
-                    ..Corpus::of_sizes(&real::visible(&file.path), &sizes, *content, request.seed)
-                })
+                Corpus::of_log(log, &selection, (*content, files.as_deref()), request.seed, progress)
             }
         }
+    }
+
+    /// Reads the objects of a log. Those whose path is that of a file below a directory have its content, the others a synthetic one.
+    fn of_log(
+        file: &LogFile,
+        selection: &Selection,
+        (content, dir): (Content, Option<&Path>),
+        seed: u64,
+        progress: &mut dyn FnMut(Reading),
+    ) -> Result<Corpus> {
+        let tree = dir.map(FileTree::of).transpose().context("--files")?;
+        let index = tree.as_ref().map(|tree| Arc::new(tree.index()));
+        let mut log = Replay::read(file, selection, index, progress).context("--trace")?;
+        let sizes = log.sizes().to_vec();
+        let mut digest = log.digest();
+        let contents = match &tree {
+            None => Contents::synthetic(seed, &sizes, content),
+            Some(tree) => {
+                let contents = tree.contents(&mut log, content, seed).context("--files")?;
+                let mut with_contents = Xxh3::new();
+                with_contents.update(digest.as_bytes());
+                with_contents.update(contents.pool());
+                digest = format!("{:032x}", with_contents.digest128());
+                contents
+            }
+        };
+        Ok(Corpus {
+            digest: Some(digest),
+            log: Some(Arc::new(log)),
+            ..Corpus::of_sizes(&real::visible(&file.path), &sizes, contents, seed)
+        })
     }
 
     fn synthetic(
@@ -214,11 +242,12 @@ impl Corpus {
                 sizes.len()
             );
         }
-        Ok(Corpus { cut: distribution.cut(), ..Corpus::of_sizes(name, &sizes, content, request.seed) })
+        let contents = Contents::synthetic(request.seed, &sizes, content);
+        Ok(Corpus { cut: distribution.cut(), ..Corpus::of_sizes(name, &sizes, contents, request.seed) })
     }
 
     /// Makes blobs of these sizes.
-    fn of_sizes(name: &str, sizes: &[u64], content: Content, seed: u64) -> Corpus {
+    fn of_sizes(name: &str, sizes: &[u64], contents: Contents, seed: u64) -> Corpus {
         // Keys are hashes of ids, so that none tells the name of an object of a log.
         let digest = |id: u64| xxh3_128_with_seed(&id.to_le_bytes(), seed);
         Corpus {
@@ -230,7 +259,7 @@ impl Corpus {
             grown_to: None,
             cut: None,
             digest: None,
-            contents: Arc::new(Contents::synthetic(seed, sizes, content)),
+            contents: Arc::new(contents),
             log: None,
             sizes: narrow(sizes),
             seed,
@@ -406,6 +435,54 @@ mod tests {
         assert_eq!(distinct.len(), 1000);
         assert!(corpus.keys.at(0).as_str().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
         assert!(!distinct.contains(&corpus.missing_key(0).hex));
+    }
+
+    #[test]
+    fn objects_of_a_log_have_the_contents_of_the_files_with_their_paths() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let (files, path) = (dir.path().join("files"), dir.path().join("log"));
+        std::fs::create_dir(&files).unwrap();
+        std::fs::write(files.join("a b"), "planted").unwrap();
+        std::fs::write(files.join("c"), "put").unwrap();
+        std::fs::write(dir.path().join("outside"), "not in it").unwrap();
+        std::os::unix::fs::symlink("c", files.join("link")).unwrap();
+        let log =
+            "time,op,key,bytes\n1,get,/a%20b?q=1,500\n2,get,/link,50\n3,get,/../outside,40\n4,put,/c,9\n";
+        std::fs::write(&path, log).unwrap();
+        let build = || {
+            let (log, files) = (LogFile::at(path.clone()), Some(files.clone()));
+            let source = BlobSource::Trace { log, share: Some(1.0), content: Content::Random, files };
+            Corpus::build(&CorpusSpecification {
+                source,
+                blobs_max: None,
+                bytes_max: None,
+                grows_to: None,
+                seed: 1,
+            })
+        };
+        let corpus = build().unwrap();
+        let blob = |size: u32, generation: u32| {
+            let id = corpus.sizes.iter().position(|other| *other == size).unwrap() as u64;
+            corpus.contents.blob(id, generation, u64::from(size), &mut Vec::new()).to_vec()
+        };
+        assert_eq!((blob(7, 0), blob(3, 0)), (b"planted".to_vec(), b"put".to_vec()));
+        assert_eq!((blob(50, 0).len(), blob(40, 0).len()), (50, 40));
+        assert_ne!(blob(7, 1), blob(7, 0));
+        let told = corpus.omitted().unwrap();
+        assert!(
+            told.contains("; 2 of them, with 10 % of the bytes, have the contents of their files, the others synthetic ones"),
+            "{told}"
+        );
+        assert!(corpus.names.is_none() && corpus.skipped == SkippedFiles::default());
+        // The same again, unless a file has changed.
+        assert_eq!(build().unwrap().digest, corpus.digest);
+        std::fs::write(files.join("c"), "get").unwrap();
+        assert_ne!(build().unwrap().digest, corpus.digest);
+        ["a b", "c"].iter().for_each(|name| std::fs::remove_file(files.join(name)).unwrap());
+        std::fs::write(files.join("other"), "planted").unwrap();
+        let error = format!("{:#}", build().unwrap_err());
+        assert!(error.starts_with("--files: `") && error.contains("none of the 4 objects"), "{error}");
+        assert!(error.contains("none of its 1 file ") && !error.contains("other"), "{error}");
     }
 
     #[test]

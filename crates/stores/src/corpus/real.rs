@@ -12,8 +12,9 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use super::STEP_BYTES;
-use super::contents::{Contents, POOL_BYTES_MAX};
+use super::contents::{Content, Contents, POOL_BYTES_MAX};
 use super::sizes::BLOB_BYTES_MAX;
+use crate::trace::{PathIndex, Replay};
 use crate::units;
 
 /// A file in the directory.
@@ -213,7 +214,7 @@ pub(super) fn read(
     }
     // Ids in random order, so that the first n blobs are a fair sample of the corpus.
     sample.shuffle(&mut SmallRng::seed_from_u64(seed));
-    let contents = load(dir, &mut sample, seed, &mut skipped)?;
+    let contents = load(dir, &mut sample, seed, &mut skipped);
     if sample.is_empty() {
         bail!("no file in `{}` could be read", dir.display());
     }
@@ -228,6 +229,82 @@ pub(super) fn read(
         found: all,
         grown_to,
     })
+}
+
+/// The files below a directory, of which the objects of a log may have the contents. What is skipped of them is not told, because their
+/// names may be those in the log.
+pub(super) struct FileTree<'a> {
+    dir: &'a Path,
+    files: Vec<CorpusFile>,
+}
+
+impl<'a> FileTree<'a> {
+    /// Finds the files that a corpus of the directory would be taken from.
+    pub fn of(dir: &'a Path) -> Result<FileTree<'a>> {
+        Ok(FileTree { dir, files: walk(dir, &mut SkippedFiles::default())? })
+    }
+
+    /// The files by their paths.
+    pub fn index(&self) -> PathIndex {
+        PathIndex::new(self.files.iter().map(|file| (file.path.clone(), file.bytes)))
+    }
+
+    /// Returns the contents of a log's objects: those of their files, and synthetic ones for objects without a file. An object whose
+    /// file cannot be read whole has none. Fails if none of them has one.
+    pub fn contents(&self, log: &mut Replay, content: Content, seed: u64) -> Result<Contents> {
+        let (sizes, mut files) = (log.sizes(), log.files().to_vec());
+        let total: u64 = sizes.iter().sum();
+        let contents = match total > POOL_BYTES_MAX {
+            true => self.by_strata(sizes, &mut files, content, seed),
+            false => self.whole(sizes, &mut files, content, seed),
+        };
+        if files.iter().all(Option::is_none) {
+            bail!(
+                "`{}` has the file of none of the {} objects that are replayed: none of its {} has the path of one, without host, bucket \
+                 and query, below this directory",
+                self.dir.display(),
+                sizes.len(),
+                units::counted(self.files.len() as u64, "file")
+            );
+        }
+        log.set_files(files);
+        Ok(contents)
+    }
+
+    fn whole(&self, sizes: &[u64], files: &mut [Option<u32>], content: Content, seed: u64) -> Contents {
+        let (mut skipped, mut room) = (SkippedFiles::default(), Vec::new());
+        Contents::replaced(seed, sizes, content, |id, blob| {
+            let Some(place) = files.get(id).copied().flatten() else { return };
+            let mut file = self.files[place as usize].clone();
+            room.clear();
+            if append(self.dir, &mut file, &mut room, &mut skipped) && room.len() == blob.len() {
+                blob.copy_from_slice(&room);
+            } else {
+                files[id] = None;
+            }
+        })
+    }
+
+    fn by_strata(&self, sizes: &[u64], files: &mut [Option<u32>], content: Content, seed: u64) -> Contents {
+        let total: u64 = sizes.iter().sum();
+        let of_place = |place: &u32| self.files[*place as usize].clone();
+        let mut sample: Vec<CorpusFile> = files.iter().flatten().map(of_place).collect();
+        let (pool, strata) = load_strata(self.dir, &mut sample, total, &mut SkippedFiles::default());
+        // What could be read is in the order of the objects.
+        let mut read = sample.into_iter().zip(strata).peekable();
+        let mut regions = vec![None; sizes.len()];
+        for ((file, region), size) in files.iter_mut().zip(&mut regions).zip(sizes) {
+            let Some(place) = *file else { continue };
+            let path = &self.files[place as usize].path;
+            let own = read.next_if(|(next, _)| next.path == *path).filter(|(own, _)| own.bytes == *size);
+            *region = own.map(|(_, stratum)| stratum);
+            *file = region.and(*file);
+        }
+        let synthetic = || sizes.iter().zip(&regions).filter(|(_, of)| of.is_none()).map(|(size, _)| *size);
+        let share = synthetic().sum::<u64>() as f64 / total as f64;
+        let room = ((POOL_BYTES_MAX as f64 * share) as u64).max(synthetic().max().unwrap_or(0));
+        Contents::mixed(seed, pool, &regions, room, content)
+    }
 }
 
 /// Lists every regular file below a directory that can be read, by path.
@@ -427,26 +504,26 @@ fn spaced(found: &[CorpusFile], blobs_max: u64, bytes_max: u64, seed: u64) -> Ve
 }
 
 /// Reads the sample into a pool. Drops files that cannot be read, and adjusts the sizes of files that have shrunk.
-fn load(dir: &Path, sample: &mut Vec<CorpusFile>, seed: u64, skipped: &mut SkippedFiles) -> Result<Contents> {
+fn load(dir: &Path, sample: &mut Vec<CorpusFile>, seed: u64, skipped: &mut SkippedFiles) -> Contents {
     let total: u64 = sample.iter().map(|file| file.bytes).sum();
     if total > POOL_BYTES_MAX {
-        return load_strata(dir, sample, total, seed, skipped);
+        let (pool, regions) = load_strata(dir, sample, total, skipped);
+        return Contents::sampled(seed, pool, regions);
     }
     let mut pool = Vec::with_capacity(total as usize);
     sample.retain_mut(|file| append(dir, file, &mut pool, skipped));
     let sizes: Vec<u64> = sample.iter().map(|file| file.bytes).collect();
-    Ok(Contents::real(seed, pool, &sizes))
+    Contents::real(seed, pool, &sizes)
 }
 
-/// Reads as much of each stratum of sizes as its share of the pool allows, and at least one whole file. Blobs are slices of their
-/// stratum.
+/// Reads as much of each stratum of sizes as its share of the pool allows, where all blobs have `total` bytes, and at least one whole
+/// file. Drops files as [`load`] does. Returns the pool, and the stratum of each file in it, of which its blob is a slice.
 fn load_strata(
     dir: &Path,
     sample: &mut Vec<CorpusFile>,
     total: u64,
-    seed: u64,
     skipped: &mut SkippedFiles,
-) -> Result<Contents> {
+) -> (Vec<u8>, Vec<(usize, usize)>) {
     // Files whose bytes are not needed must be readable too: an unreadable file is no blob.
     sample.retain(|file| match File::open(dir.join(&file.path)) {
         Ok(_) => true,
@@ -490,10 +567,7 @@ fn load_strata(
     sample.retain(|_| index.next().is_some_and(|index| is_read(&index)));
     let mut index = 0..;
     regions.retain(|_| index.next().is_some_and(|index| is_read(&index)));
-    if sample.is_empty() {
-        bail!("no file in `{}` could be read", dir.display());
-    }
-    Ok(Contents::sampled(seed, pool, regions))
+    (pool, regions)
 }
 
 /// Stratum of a size; strata are powers of four.
@@ -551,6 +625,28 @@ mod tests {
         assert_eq!(skipped.ours, 3);
         assert!(skipped.summary().unwrap().starts_with("3 directories of blobwise itself (such as "));
         assert_eq!(walk(&dir.path().join("out"), &mut skipped).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn objects_that_are_too_many_for_the_pool_have_slices_of_files_of_their_size() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        for (name, bytes) in [("a", 40_000), ("b", 41_000), ("c", 50), ("d", 60)] {
+            std::fs::write(dir.path().join(name), vec![name.as_bytes()[0]; bytes]).unwrap();
+        }
+        let tree = FileTree::of(dir.path()).unwrap();
+        std::fs::remove_file(dir.path().join("c")).unwrap();
+        std::fs::write(dir.path().join("d"), b"shrunk").unwrap();
+        let sizes = [60, 41_000, 70, 50, 40_000];
+        let mut files = [Some(3), Some(1), None, Some(2), Some(0)];
+        let contents = tree.by_strata(&sizes, &mut files, Content::Random, 1);
+        assert_eq!(files, [None, Some(1), None, None, Some(0)]);
+        let mut room = Vec::new();
+        for (id, size) in (0..).zip(sizes) {
+            let blob = contents.blob(id, 0, size, &mut room);
+            let plain = blob.iter().filter(|byte| b"ab".contains(byte)).count();
+            let is_of_files = plain as f64 > 0.9 * size as f64;
+            assert_eq!((blob.len() as u64, is_of_files), (size, files[id as usize].is_some()), "{id}");
+        }
     }
 
     #[test]

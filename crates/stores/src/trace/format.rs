@@ -1,11 +1,13 @@
 //! Formats of logs: which one a log has, and what one line says.
 
+use std::sync::Arc;
+
 use anyhow::{Result, ensure};
 use jiff::Timestamp;
 use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Op, Request};
+use super::{ObjectFile, Op, PathIndex, Request};
 use crate::suggest::unknown;
 
 named! {
@@ -131,6 +133,8 @@ const BYTES_MAX: u64 = 1 << 42;
 pub struct Parser {
     format: Format,
     salt: u64,
+    /// Files that objects may have.
+    files: Option<Arc<PathIndex>>,
     /// Place of each column of [`CSV`] or [`CLOUDFRONT`]; empty until a header was read.
     columns: Vec<Option<usize>>,
     /// True until a line was read.
@@ -145,7 +149,7 @@ impl Parser {
             Format::Twitter => vec![Some(0), Some(5), Some(1), Some(3)],
             _ => Vec::new(),
         };
-        Parser { format, salt, columns, is_first: true }
+        Parser { format, salt, files: None, columns, is_first: true }
     }
 
     /// A parser of comma-separated values with these columns, such as `time,op,key,bytes`; `-` is a column that is not needed.
@@ -165,6 +169,11 @@ impl Parser {
     /// Sets the salt of keys from now on.
     pub(super) fn set_salt(&mut self, salt: u64) {
         self.salt = salt;
+    }
+
+    /// Sets the files that are looked for from now on.
+    pub(super) fn set_files(&mut self, files: Option<Arc<PathIndex>>) {
+        self.files = files;
     }
 
     /// The format that it reads.
@@ -201,6 +210,7 @@ impl Parser {
             key: self.key(&[&record[4..12]]),
             sent: size,
             size: Some(size),
+            file: None,
         }))
     }
 
@@ -219,6 +229,11 @@ impl Parser {
         hash.digest()
     }
 
+    /// The file of an object's path, before nothing but a hash of the path is left.
+    fn file(&self, path: &str) -> Option<ObjectFile> {
+        self.files.as_ref()?.find(path)
+    }
+
     /// A request of a web server. Its query is no part of the object's name.
     fn web(&self, start_us: i64, method: &str, host: &str, path: &str, status: u64, sent: u64) -> Request {
         let op = match (method, status) {
@@ -234,7 +249,8 @@ impl Parser {
         };
         let path = path.split('?').next().unwrap_or(path);
         let size = (op == Op::Get).then_some(sent);
-        Request { start_us, op, key: self.key(&[host.as_bytes(), path.as_bytes()]), sent, size }
+        let key = self.key(&[host.as_bytes(), path.as_bytes()]);
+        Request { start_us, op, key, sent, size, file: self.file(path) }
     }
 
     /// `HOST IDENT USER [TIME] "METHOD PATH PROTOCOL" STATUS BYTES`, and whatever follows.
@@ -316,8 +332,9 @@ impl Parser {
         };
         let size = number(size).filter(|_| op.names_an_object());
         let sent = number(sent).or(size.filter(|_| op == Op::Put)).unwrap_or(0);
+        let file = self.file(key);
         let key = self.key(&[bucket.as_bytes(), key.as_bytes()]);
-        Ok(Some(Request { start_us, op, key, sent, size }))
+        Ok(Some(Request { start_us, op, key, sent, size, file }))
     }
 
     /// `KEY PATH STATUS ERROR SENT SIZE`, and whatever follows, as versitygw has it behind the operation: a key with its spaces, and
@@ -341,8 +358,9 @@ impl Parser {
         };
         let is_put = op == Op::Put && operation == "s3_PutObject";
         let size = words.get(path + 4).copied().and_then(number).filter(|_| is_put);
-        let key = self.key(&[bucket.as_bytes(), words[..path].join(" ").as_bytes()]);
-        Ok(Some(Request { start_us, op, key, sent: size.unwrap_or(0), size }))
+        let name = words[..path].join(" ");
+        let (key, file) = (self.key(&[bucket.as_bytes(), name.as_bytes()]), self.file(&name));
+        Ok(Some(Request { start_us, op, key, sent: size.unwrap_or(0), size, file }))
     }
 
     fn cloudfront(&mut self, line: &str) -> Line {
@@ -386,7 +404,8 @@ impl Parser {
         };
         let moves = op.reads() || op == Op::Put;
         let sent = part.or(size).filter(|_| moves).unwrap_or(0);
-        Ok(Some(Request { start_us, op, key: self.key(&[key.as_bytes()]), sent, size }))
+        let (key, file) = (self.key(&[key.as_bytes()]), self.file(key));
+        Ok(Some(Request { start_us, op, key, sent, size, file }))
     }
 
     fn csv(&mut self, line: &str, is_first: bool) -> Line {
@@ -420,7 +439,8 @@ impl Parser {
         let size = field(3).and_then(number).filter(|size| !is_twitter || *size > 0);
         let moves = op.reads() || op == Op::Put;
         let sent = size.filter(|_| moves).unwrap_or(0);
-        Ok(Some(Request { start_us, op, key: self.key(&[key.as_bytes()]), sent, size }))
+        let (key, file) = (self.key(&[key.as_bytes()]), self.file(key));
+        Ok(Some(Request { start_us, op, key, sent, size, file }))
     }
 }
 

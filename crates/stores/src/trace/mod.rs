@@ -4,6 +4,7 @@
 //! an error.
 
 mod describe;
+mod files;
 mod format;
 mod objects;
 mod reader;
@@ -15,6 +16,7 @@ mod zstd;
 mod tests;
 
 pub use describe::{Description, Miss, Rate, describe};
+pub use files::{ObjectFile, PathIndex};
 pub use format::{Format, Parser};
 pub use reader::{BadLine, Counts, Reader, Reading};
 pub use replay::{LogFile, Replay, ReplayStep, Selection};
@@ -76,4 +78,6 @@ pub struct Request {
     pub sent: u64,
     /// Size of the object in bytes, if the request shows it: a whole read does, unless it was aborted.
     pub size: Option<u64>,
+    /// The user's file of the object's path, if the reader was given files and one has it.
+    pub file: Option<ObjectFile>,
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -11,7 +12,7 @@ use rand::TryRng;
 use serde::Serialize;
 
 use super::format::{Format, Line, Parser, RECORD_BYTES};
-use super::{Request, zstd};
+use super::{PathIndex, Request, zstd};
 use crate::host::machine;
 use crate::units;
 
@@ -152,6 +153,12 @@ impl Reader {
     /// Returns the reader with another salt of its keys than a random one, in order that a sample is the same each time.
     pub(super) fn salted(mut self, salt: u64) -> Reader {
         self.parser.set_salt(salt);
+        self
+    }
+
+    /// Returns the reader with files to look for by the paths of objects.
+    pub(super) fn with_files(mut self, files: Option<Arc<PathIndex>>) -> Reader {
+        self.parser.set_files(files);
         self
     }
 

@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Format, Op, Reader, Reading, Request};
+use super::{Format, Op, PathIndex, Reader, Reading, Request};
 use crate::units;
 
 /// A log, and how it is read.
@@ -34,7 +35,7 @@ impl LogFile {
     }
 }
 
-/// Requests that take as much memory as an object: 32 bytes, and half as much again in a table that is filled to seven eighths at most.
+/// Requests that take as much memory as an object: 40 bytes, and half as much again in a table that is filled to seven eighths at most.
 const REQUESTS_PER_OBJECT: usize = 4;
 
 /// How much of a log is kept, and how often its reading is told.
@@ -137,6 +138,8 @@ pub struct Replay {
     sizes: Vec<u64>,
     /// True for each object that the log puts before it reads it.
     made: Vec<bool>,
+    /// The place of each object's file; empty if none has one.
+    files: Vec<Option<u32>>,
     /// Requests of the log, those that are not replayed included.
     requests: u64,
     /// Objects that are named by requests that can be replayed; `None` if they were not all counted.
@@ -148,10 +151,15 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a log to its end. `progress` is called now and then. Fails if the log is cut off, if more of its lines than may be cannot
-    /// be read, or if nothing in it can be replayed.
-    pub fn read(file: &LogFile, selection: &Selection, progress: &mut dyn FnMut(Reading)) -> Result<Replay> {
-        let reader = Reader::open(&file.path, file.format, file.columns.as_deref())?;
+    /// Reads a log to its end. Objects whose path is that of one of `files` have its size. `progress` is called now and then. Fails if
+    /// the log is cut off, if more of its lines than may be cannot be read, or if nothing in it can be replayed.
+    pub fn read(
+        file: &LogFile,
+        selection: &Selection,
+        files: Option<Arc<PathIndex>>,
+        progress: &mut dyn FnMut(Reading),
+    ) -> Result<Replay> {
+        let reader = Reader::open(&file.path, file.format, file.columns.as_deref())?.with_files(files);
         let bounds = Bounds { bad_share_max: file.bad_share_max, ..Bounds::default() };
         Replay::bounded(reader, selection, bounds, progress)
             .with_context(|| format!("`{}`", file.path.display()))
@@ -208,6 +216,16 @@ impl Replay {
         &self.sizes
     }
 
+    /// The place of each object's file among those that the log was read with, by id; empty if none has one.
+    pub fn files(&self) -> &[Option<u32>] {
+        &self.files
+    }
+
+    /// Replaces [`Replay::files`] by what could be read of them.
+    pub fn set_files(&mut self, files: Vec<Option<u32>>) {
+        self.files = files;
+    }
+
     /// True if the log puts an object before it does anything else with it, so that the object is not there at first.
     pub fn makes(&self, object: usize) -> bool {
         self.made[object]
@@ -250,12 +268,26 @@ impl Replay {
     pub fn summary(&self) -> String {
         let objects = self.objects.map_or("objects".to_owned(), |all| format!("of {all} objects"));
         format!(
-            "{} of {} requests are replayed, those of {} {objects}{}",
+            "{} of {} requests are replayed, those of {} {objects}{}{}",
             self.steps.len(),
             self.requests,
             self.sizes.len(),
+            self.of_files(),
             self.besides
         )
+    }
+
+    /// How many objects have contents of files: `; 3 of them, with 40 % of the bytes, have the contents of their files`.
+    fn of_files(&self) -> String {
+        let with_file = || self.sizes.iter().zip(&self.files).filter(|(_, file)| file.is_some());
+        if self.files.is_empty() {
+            return String::new();
+        }
+        let bytes = with_file().map(|(size, _)| size).sum::<u64>() as f64;
+        let all = self.sizes.iter().sum::<u64>().max(1) as f64;
+        let (objects, share) = (with_file().count(), units::percent(bytes / all));
+        let rest = if objects < self.sizes.len() { ", the others synthetic ones" } else { "" };
+        format!("; {objects} of them, with {share} of the bytes, have the contents of their files{rest}")
     }
 
     /// Returns the requests of the first `objects` objects, which are a sample like any other.
@@ -265,6 +297,7 @@ impl Replay {
             steps: steps.collect(),
             sizes: self.sizes[..objects].to_vec(),
             made: self.made[..objects].to_vec(),
+            files: self.files.iter().copied().take(objects).collect(),
             besides: self.besides.clone(),
             ..*self
         };
@@ -298,6 +331,8 @@ struct Object {
     size: Option<u64>,
     /// The largest part that was read.
     part: u64,
+    /// The place of its file, of which it has the size.
+    file: Option<u32>,
 }
 
 /// What was read of a log so far.
@@ -360,11 +395,13 @@ impl Requests {
         let next = self.objects.len() as u32;
         let id = *self.ids.entry(request.key).or_insert(next);
         if id == next {
-            self.objects.push(Object { key: request.key, size: None, part: 0 });
+            self.objects.push(Object { key: request.key, size: None, part: 0, file: None });
         }
         let object = &mut self.objects[id as usize];
-        if request.op != Op::Delete {
-            object.size = object.size.max(request.size);
+        match request.file {
+            Some(file) => (object.file, object.size) = (Some(file.place), Some(file.bytes)),
+            None if request.op != Op::Delete => object.size = object.size.max(request.size),
+            None => {}
         }
         if request.op == Op::Range {
             object.part = object.part.max(request.sent);
@@ -414,7 +451,7 @@ impl Requests {
         );
         let size = |object: &Object| {
             let size = object.size.unwrap_or_else(|| known[(object.key % known.len() as u64) as usize]);
-            size.max(object.part)
+            if object.file.is_some() { size } else { size.max(object.part) }
         };
         Ok(self.objects.iter().map(size).collect())
     }
@@ -440,6 +477,10 @@ impl Requests {
             spread(&mut self.steps);
         }
         let sizes: Vec<u64> = chosen.iter().map(|old| sizes[*old as usize]).collect();
+        let mut files: Vec<Option<u32>> = chosen.iter().map(|old| self.objects[*old as usize].file).collect();
+        if files.iter().all(Option::is_none) {
+            files = Vec::new();
+        }
         let mut steps = std::mem::take(&mut self.steps);
         let times_sampled = self.fit as f64 / steps.len() as f64;
         let (made, gone) = follow(&mut steps, &sizes);
@@ -455,7 +496,7 @@ impl Requests {
         let requests = self.fit + self.others.iter().sum::<u64>();
         let objects = (self.limit == u64::MAX).then_some(named);
         let requests_of_all = steps.len() as f64 * times_sampled;
-        let mut replay = Replay { steps, sizes, made, requests, objects, requests_of_all, besides };
+        let mut replay = Replay { steps, sizes, made, files, requests, objects, requests_of_all, besides };
         replay.begin_at_0();
         Ok(replay)
     }

@@ -664,9 +664,9 @@ fn a_log_may_have_the_bad_lines_that_are_allowed_and_tells_how_far_it_was_read()
     let path = dir.path().join("log");
     std::fs::write(&path, "a,x,10,1\nb,x,20,2\n").unwrap();
     let file = LogFile { columns: Some("key,-,bytes,time".to_owned()), ..LogFile::at(path) };
-    let found = Replay::read(&file, &ALL, &mut |_| {}).unwrap();
+    let found = Replay::read(&file, &ALL, None, &mut |_| {}).unwrap();
     assert_eq!(steps(&found).iter().map(|step| step.2).collect::<Vec<_>>(), [10, 20]);
-    let error = Replay::read(&LogFile::at(file.path.clone()), &ALL, &mut |_| {}).unwrap_err();
+    let error = Replay::read(&LogFile::at(file.path.clone()), &ALL, None, &mut |_| {}).unwrap_err();
     assert!(format!("{error:#}").contains("--columns time,op,key,bytes"), "{error:#}");
 }
 

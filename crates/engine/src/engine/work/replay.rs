@@ -201,7 +201,7 @@ mod tests {
                 object_bytes_max: u64::MAX,
                 salt: 1,
             };
-            Replay::read(&LogFile::at(dir.path().join("log")), &all, &mut |_| {}).unwrap()
+            Replay::read(&LogFile::at(dir.path().join("log")), &all, None, &mut |_| {}).unwrap()
         };
         let reads = log("1,get,a,10\n2,get,b,20\n");
         let changes = [log("1,get,a,10\n2,delete,a,0\n"), log("1,get,a,10\n2,put,b,20\n")];

@@ -168,7 +168,7 @@ mod tests {
             object_bytes_max: u64::MAX,
             salt: 1,
         };
-        Arc::new(Replay::read(&LogFile::at(dir.path().join("log")), &all, &mut |_| {}).unwrap())
+        Arc::new(Replay::read(&LogFile::at(dir.path().join("log")), &all, None, &mut |_| {}).unwrap())
     }
 
     fn taken(ops: &LogOps, workers: usize) -> Vec<Vec<usize>> {

@@ -30,7 +30,8 @@ optional_keys! {
         /// Measure a sample of the files below this directory, read only.
         ///
         /// Default size: twice the largest cache of the processor, at least 32 MB, or what 200 files take, at most
-        /// 512 MB.
+        /// 512 MB. With `trace`: an object of the log whose path is that of a file below this directory has its content and size;
+        /// other objects are synthetic.
         #[arg(long, value_name = "DIR", value_parser = text_path())]
         pub files: Option<PathBuf>,
         /// Measure the objects of this access log, and replay its requests.
@@ -109,6 +110,11 @@ impl CorpusText {
     /// True if the sizes of its blobs are those of the user's own files or objects.
     pub(super) fn is_real(&self) -> bool {
         self.files.is_some() || self.trace.is_some()
+    }
+
+    /// True if its blobs are the files of a directory, and not a log's objects, which may have the contents of such files.
+    pub fn is_directory(&self) -> bool {
+        self.files.is_some() && self.trace.is_none()
     }
 
     /// The log at a path, and how it is read.
@@ -280,7 +286,7 @@ impl PlanText {
 
     /// True if the corpus is a sample of files whose size is left to the program.
     pub fn leaves_sample_open(&self) -> bool {
-        let is_open = |of: &CorpusText| of.files.is_some() && of.blobs.is_none() && of.bytes.is_none();
+        let is_open = |of: &CorpusText| of.is_directory() && of.blobs.is_none() && of.bytes.is_none();
         self.scale.unwrap_or(1.0) == 1.0 && self.corpus.as_ref().is_some_and(is_open)
     }
 
@@ -419,16 +425,14 @@ fn one(
 fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
     let content = || corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse);
     if let Some(path) = &corpus.trace {
-        check_excluded(
-            "--trace",
-            &[("--files", corpus.files.is_some()), ("--corpus", corpus.source.is_some())],
-        )?;
+        check_excluded("--trace", &[("--corpus", corpus.source.is_some())])?;
         ensure!(
             path.as_os_str() != "-",
             "--trace: `-`: a run reads its log more than once, so that it must be a file; describe standard input with blobwise trace -"
         );
         let share = corpus.share()?.map(|share| (share * scale).min(1.0));
-        return Ok(BlobSource::Trace { log: corpus.log(path)?, share, content: content()? });
+        let (log, files) = (corpus.log(path)?, corpus.files.clone());
+        return Ok(BlobSource::Trace { log, share, content: content()?, files });
     }
     let is_given = [
         ("--sample", corpus.sample.is_some()),
