@@ -13,6 +13,7 @@ use blobwise::engine::ops::{OpDistribution, PlannedOp, State, lists};
 use blobwise::engine::resources::{IdleActivity, Meter};
 use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::pool::{Job, WorkerPool};
+use blobwise::engine::workers::tally::Tally;
 use blobwise::host::place::Place;
 use blobwise::judge::interval::{self, paired_ratio, rate};
 use blobwise::plan::{Candidate, Length, OpKind, Order, Sets, Workload, candidates};
@@ -69,10 +70,14 @@ impl Bed {
 
     /// The same with nothing in it, and no gets.
     pub fn empty(store: &str, sizes: Sizes, blobs: u64) -> Result<Bed> {
+        Bed::of(store, Corpus::random("bench", sizes, blobs, 1)?)
+    }
+
+    /// The same for the blobs of a corpus.
+    pub fn of(store: &str, corpus: Corpus) -> Result<Bed> {
         let place = Place::make(Path::new("."))?;
         let dir = place.path().join("store");
         std::fs::create_dir(&dir)?;
-        let corpus = Corpus::random("bench", sizes, blobs, 1)?;
         let (candidates, _) = candidates(&[store.to_owned()], &Sets::new(), true)?;
         let candidate = candidates.first().context("no candidate")?;
         let classes = (candidate.adapter.caps)(&candidate.options).durability;
@@ -100,17 +105,23 @@ impl Bed {
     pub fn run_by(&self, store: &dyn Store, lists: Vec<Vec<PlannedOp>>, seconds: f64) -> Result<Turn> {
         let workers = lists.len();
         let job = Job { nanoseconds: (seconds * 1e9) as u64, ..Job::once(lists) };
+        let tally = self.do_job(store, job, workers)?;
+        Ok(Turn {
+            ops: tally.ops,
+            seconds: (tally.end - tally.begin) as f64 / 1e9,
+            cpu_seconds: tally.cpu_ns as f64 / 1e9,
+        })
+    }
+
+    /// A job on a store, by the engine and this many workers. Fails if an op does.
+    pub fn do_job(&self, store: &dyn Store, job: Job, workers: usize) -> Result<Tally> {
         let stop = AtomicBool::new(false);
         let crew = WorkerPool::new(&self.clock, store, &self.corpus, workers, &stop);
         let tally = crew.run(&[job], &mut [Meter::new(None, IdleActivity::default())])?.remove(0);
         if tally.counters.errors > 0 {
             bail!("our side failed: {}", tally.counters.first_error.unwrap_or_default());
         }
-        Ok(Turn {
-            ops: tally.ops,
-            seconds: (tally.end - tally.begin) as f64 / 1e9,
-            cpu_seconds: tally.cpu_ns as f64 / 1e9,
-        })
+        Ok(tally)
     }
 }
 
@@ -138,7 +149,8 @@ pub fn open(
     })?)
 }
 
-fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
+/// Puts all blobs of a corpus into a store.
+pub fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
     let mut session = store.session()?;
     let mut room = Vec::new();
     for (key, len) in corpus.keys.iter().zip(&corpus.sizes) {
