@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         trial("what_clients_write_is_there_and_is_what_was_written", written),
         trial("each_client_has_a_store_of_its_own_where_it_cannot_be_shared", each),
         trial("a_rate_is_offered_by_all_together", rate),
+        trial("a_log_is_replayed_at_its_times_by_all_together", replayed),
         trial("a_client_that_is_killed_ends_the_run_and_leaves_nothing", killed),
         trial_on(
             &no_hosts(redis),
@@ -184,10 +185,14 @@ impl Home {
     }
 
     /// The arguments of a run of a small corpus there.
-    fn run<'a>(&'a self, of: &[&'a str]) -> Vec<String> {
-        let mut all: Vec<String> =
-            ["run", "--quiet", "--corpus", "uniform:100-9000", "--blobs", "300"].map(str::to_owned).to_vec();
-        all.extend(of.iter().map(|word| (*word).to_owned()));
+    fn run(&self, of: &[&str]) -> Vec<String> {
+        self.run_on(&["--corpus", "uniform:100-9000", "--blobs", "300"], of)
+    }
+
+    /// The arguments of a run of a corpus there.
+    fn run_on(&self, corpus: &[&str], of: &[&str]) -> Vec<String> {
+        let words = ["run", "--quiet"].iter().chain(corpus).chain(of);
+        let mut all: Vec<String> = words.map(|word| (*word).to_owned()).collect();
         all.extend(["--dir".to_owned(), self.place().display().to_string()]);
         all.extend(["--out".to_owned(), self.out().display().to_string()]);
         all
@@ -212,7 +217,11 @@ impl Home {
 }
 
 fn done(home: &Home, clients: usize, of: &[&str]) -> Value {
-    let arguments = home.run(of);
+    ended(home, clients, &home.run(of))
+}
+
+/// The result of a run with these arguments.
+fn ended(home: &Home, clients: usize, arguments: &[String]) -> Value {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let Output { status, stdout, stderr } = mpirun(clients, &arguments).output().unwrap();
     let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).join("\n");
@@ -371,6 +380,31 @@ fn rate() {
     assert!(ops.iter().max().unwrap() - ops.iter().min().unwrap() <= 1 && ops[0] > 20, "{ops:?}");
     assert_eq!(ops.iter().sum::<u64>(), read["ops"].as_u64().unwrap());
     assert_eq!(read["open"]["offered_ops_per_s"], 1000.0);
+}
+
+fn replayed() {
+    let home = Home::new();
+    let log = home.0.path().join("log");
+    // 400 requests of 40 objects in two seconds; a quarter of the objects is put as well.
+    let line = |n: u64| {
+        let (key, op) = (n * 7 % 40, if n / 40 == 4 && n * 7 % 40 < 10 { "put" } else { "get" });
+        format!("{}.{:03},{op},planted-{key},{}\n", n / 200, n % 200 * 5, 1000 + key)
+    };
+    std::fs::write(&log, "time,op,key,bytes\n".to_owned() + &(0..400).map(line).collect::<String>()).unwrap();
+    let corpus = ["--trace", log.to_str().unwrap(), "--sample", "100%"];
+    let of = ["--stores", "null,files/hashed", "--phases", "fill,replay", "--rounds", "1", "--speed", "2"];
+    let result = ended(&home, 3, &home.run_on(&corpus, &of));
+    assert_eq!(check_clients(&result, 3), 4);
+    for (_, replay) in rounds(&result).filter(|(phase, _)| *phase == "replay") {
+        assert_eq!((&replay["ops"], &replay["replayed"]["requests"]), (&400.into(), &400.into()));
+        let offered = replay["open"]["offered_ops_per_s"].as_f64().unwrap();
+        assert!((offered / (400.0 / 1.995 * 2.0) - 1.0).abs() < 0.01, "{offered}");
+        // No op is done before it is due.
+        assert!(replay["seconds"].as_f64().unwrap() > 1.994 / 2.0, "{replay}");
+    }
+    for visit in result["store_rounds"].as_array().unwrap() {
+        assert!(visit["error"].is_null(), "{visit}");
+    }
 }
 
 /// Processes whose command line or environment names a directory, with their ranks.

@@ -163,7 +163,8 @@ impl State {
         }
     }
 
-    fn apply_by(&mut self, op: &PlannedOp, client: u32) {
+    /// Applies an op that the client of this rank did.
+    pub fn apply_by(&mut self, op: &PlannedOp, client: u32) {
         let id = op.blob as usize;
         match op.kind {
             OpKind::Put | OpKind::Overwrite => {

@@ -35,7 +35,7 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
     {
         bail!(
             "phase `{}` offers a rate to one store, and with `--each-rank` each of {clients} clients has a `{}` of its own: leave that \
-             phase out, or --rate where that is why",
+             phase out, or --rate or --speed where that is why",
             phase.id,
             candidate.label
         );
@@ -77,7 +77,7 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
 /// True if the ops of a phase are due at the times of one schedule.
 fn offers_a_rate(plan: &Plan, phase: &Phase) -> bool {
     let rate = phase.load().and_then(|load| load.rate).or(plan.rate).filter(|_| !phase.is_fill());
-    rate.is_some() || phase.climbs()
+    rate.is_some() || phase.climbs() || phase.speed().is_some()
 }
 
 fn is_library(candidate: &Candidate) -> bool {

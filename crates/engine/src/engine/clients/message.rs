@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::ops::PlannedOp;
+use super::super::workers::log::{LogOps, SentLog};
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open};
 use super::super::workers::tally::SentTally;
+use crate::corpus::Corpus;
 use crate::host::ranks::HostIdentity;
 use crate::plan::{Arrivals, OpKind, ReadSink, SyncRule};
 use crate::result::CandidateResult;
@@ -105,6 +107,8 @@ pub(super) struct Task {
     nanoseconds: u64,
     enough_ns: u64,
     open: Option<SentOpen>,
+    /// Requests of the corpus's log, instead of ops.
+    log: Option<SentLog>,
     use_bytes: ReadSink,
     batch: usize,
     connect: bool,
@@ -168,6 +172,7 @@ impl Task {
             nanoseconds: job.nanoseconds,
             enough_ns: job.enough_ns,
             open: job.open.map(sent),
+            log: job.log.as_ref().map(|log| log.sent()),
             use_bytes: job.use_bytes,
             batch: job.batch,
             connect: job.connect,
@@ -179,8 +184,8 @@ impl Task {
         }
     }
 
-    /// Returns the job, and the changes to make in the store before it.
-    pub(super) fn job(&self, ops: &[u8]) -> Result<(Job, Vec<PlannedOp>)> {
+    /// Returns the job on the blobs of a corpus, and the changes to make in the store before it.
+    pub(super) fn job(&self, ops: &[u8], corpus: &Corpus) -> Result<(Job, Vec<PlannedOp>)> {
         let expected = self.lists.iter().sum::<usize>() + self.stock;
         ensure!(ops.len() == expected * OP_BYTES, "{} B of ops instead of {expected} ops", ops.len());
         let mut all = ops.chunks_exact(OP_BYTES).map(op_of);
@@ -194,6 +199,10 @@ impl Task {
             seed: sent.seed,
             part: ProcessShare { index: sent.index, of: sent.of },
         });
+        let received = |sent: &SentLog| {
+            let log = corpus.log.as_ref().context("a log that was never read")?;
+            anyhow::Ok(LogOps::received(log, sent.clone()))
+        };
         let job = Job {
             lists,
             passes: self.passes,
@@ -205,7 +214,7 @@ impl Task {
             connect: self.connect,
             sync: self.sync.map(|(ops, bytes)| SyncRule { ops, bytes }),
             first_apart: self.first_apart,
-            log: None,
+            log: self.log.as_ref().map(received).transpose()?,
         };
         Ok((job, stock))
     }

@@ -197,8 +197,8 @@ impl Clients {
         check::plan(plan, &self.introductions)
     }
 
-    /// Runs a job with the workers of all clients. `pool` are those of this process. The job has lists for all workers, or a
-    /// single list with a schedule that is split. Returns the sum of all tallies, and the share of each client.
+    /// Runs a job with the workers of all clients. `pool` are those of this process. The job has lists for all workers, a single list
+    /// with a schedule that is split, or requests of a log, whose objects are. Returns the sum of all tallies, and the share of each client.
     pub fn run(
         &self,
         pool: WorkerPool<'_, HostClock>,
@@ -249,7 +249,7 @@ impl Clients {
         let agreed = start_barrier.agreed.into_inner().unwrap_or_else(PoisonError::into_inner);
         let agreed = agreed.context("nothing was agreed on")?;
         if let Some((_, held)) = &mut *self.own_stores() {
-            job.lists.iter().flatten().for_each(|op| held.apply(op));
+            job.ops().for_each(|op| held.apply(&op));
         }
         add_up(own, meters[0].used().process_ns, reports?, &agreed)
     }
@@ -420,13 +420,15 @@ impl SharedStore<'_> {
     }
 }
 
-/// Returns the part of a job that one process does: its lists, or its share of the schedule.
+/// Returns the part of a job that one process does: its lists, its share of the schedule, or its share of a log's objects.
 fn part_of(job: &Job, workers: usize, part: ProcessShare) -> Job {
+    let log = job.log.as_ref().map(|log| log.of_part(part));
     let lists = match job.open {
+        _ if log.is_some() => Vec::new(),
         Some(_) => job.lists.clone(),
         None => job.lists.iter().skip(part.index * workers).take(workers).cloned().collect(),
     };
-    Job { lists, open: job.open.map(|open| Open { part, ..open }), ..job.clone_without_lists() }
+    Job { lists, log, open: job.open.map(|open| Open { part, ..open }), ..job.clone_without_lists() }
 }
 
 /// Returns puts of every blob that is present.

@@ -133,7 +133,7 @@ impl ClientStore {
 
     /// Applies the ops of a job to the expected contents.
     pub(super) fn apply(&mut self, job: &Job) {
-        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+        job.ops().for_each(|op| self.state.apply(&op));
     }
 
     pub(super) fn settle(&self) -> Result<()> {

@@ -127,7 +127,7 @@ impl<C: Clock> ServingClient<'_, C> {
     ) -> Result<JobResult> {
         let whole = corpora.get(task.corpus).context("a corpus that was never announced")?;
         let corpus = whole.part(task.blobs);
-        let (job, stock) = task.job(ops)?;
+        let (job, stock) = task.job(ops, &corpus)?;
         let mut meters = [Meter::new(None, IdleActivity::default())];
         let pool = |store| self.pool(store, &corpus, task, start_barrier);
         let tally = if let Some(how) = &task.own {

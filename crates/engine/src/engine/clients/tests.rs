@@ -9,6 +9,7 @@ use super::*;
 use crate::corpus::{CorpusSpecification, Sizes};
 use crate::engine::ops::{OpDistribution, lists};
 use crate::engine::resources::IdleActivity;
+use crate::engine::workers::log::LogOps;
 use crate::host::ranks::HostIdentity;
 use crate::plan::{Arrivals, Length, Order as Orders, PlanText, ReadSink, Workload, defaults};
 use crate::store::{Capabilities, Common, Durability, Mode, Options};
@@ -93,6 +94,11 @@ impl Drop for Ends<'_> {
 
 /// Starts clients, each with a clock that is `ahead` by this many nanoseconds, and runs a test as rank 0.
 fn with_clients(ahead: &[u64], test: Test<'_>) {
+    with_clients_of(PLAN, ahead, test);
+}
+
+/// Does the same with the corpus of this plan.
+fn with_clients_of(plan: &str, ahead: &[u64], test: Test<'_>) {
     let mut posts = star(ahead.len() + 1).into_iter();
     let own = posts.next().unwrap();
     let stop = AtomicBool::new(false);
@@ -118,7 +124,7 @@ fn with_clients(ahead: &[u64], test: Test<'_>) {
             });
         }
         let clients = Clients::gather(Box::new(own), introduction()).unwrap();
-        let mut plan = PlanText::parse(PLAN).unwrap().resolve(true).unwrap();
+        let mut plan = PlanText::parse(plan).unwrap().resolve(true).unwrap();
         plan.clients = clients.count();
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         clients.check(&plan).unwrap();
@@ -217,6 +223,43 @@ fn a_schedule_is_shared_and_no_op_is_left_out() {
         assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [134, 133, 133]);
         // No response can be shorter than the service, whatever the clocks show.
         assert!(tally.response().max() >= tally.service().min());
+    });
+}
+
+#[test]
+fn a_log_is_replayed_at_its_times_and_each_object_by_one_client() {
+    // 400 requests of 40 objects in 0.4 s: reads, and puts of half of the objects.
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let log = dir.path().join("log");
+    let line = |n: u64| {
+        let (key, op) = (n * 7 % 40, if n % 3 == 0 && n * 7 % 40 < 20 { "put" } else { "get" });
+        format!("1.{n:03},{op},{key},{}\n", 100 + key)
+    };
+    std::fs::write(&log, "time,op,key,bytes\n".to_owned() + &(0..400).map(line).collect::<String>()).unwrap();
+    let plan = format!(
+        "stores = ['null']\nphases = ['fill', 'replay']\n[corpus]\ntrace = '{}'\nsample = '100%'\n",
+        log.display()
+    );
+    with_clients_of(&plan, &[0, 5_000_000_000], &|clients, corpus, clock, dir| {
+        let log = corpus.log.as_ref().unwrap();
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        for speed in [Some(1.0), Some(4.0), None] {
+            let ops = LogOps::new(log, usize::MAX, state.generation.clone(), speed, 2);
+            let job = Job { log: Some(ops.of_part(ProcessShare::WHOLE)), ..Job::once(Vec::new()) };
+            let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
+            let steps = log.steps();
+            assert_eq!((tally.ops, tally.counters.errors), (steps.len() as u64, 0));
+            let of = |rank: usize| steps.iter().filter(|step| step.object() as usize % 6 / 2 == rank).count();
+            let expected: Vec<u64> = (0..3).map(|rank| of(rank) as u64).collect();
+            assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), expected);
+            let Some(speed) = speed else { continue };
+            // The last one is due as long after the common start as in the log.
+            let due = (tally.last_due - tally.begin) as f64;
+            let wanted = log.seconds() * 1e9 / speed;
+            assert!((due - wanted).abs() < 1000.0, "{due} ns instead of {wanted} ns");
+            assert!(tally.end >= tally.last_due && tally.wake_late.is_some());
+        }
     });
 }
 

@@ -164,9 +164,6 @@ impl CandidateRun<'_> {
         if let Some(why) = why_not(log, &self.caps()) {
             return Some(why.to_owned());
         }
-        if self.plan().clients > 1 {
-            return Some("the instants of a log are for one client".to_owned());
-        }
         // The pilot has few blobs.
         let is_short = self.slot.round > 0 && (requests as f64) < wanted;
         is_short.then(|| format!("the log has {requests} requests, and the percentile needs {wanted}"))

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
-use super::super::ops::{PlannedOp, by_blob, hottest};
+use super::super::ops::{PlannedOp, hottest};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
 use super::{Forecast, LengthInputs, Work};
@@ -60,9 +60,8 @@ impl Work for ReplayWork {
         1.0 + corpus.log.as_ref().map_or(0.0, |log| log.writes_per_object())
     }
 
-    /// Lists of ops for other processes have no instants.
-    fn is_for_clients(&self, phase: &Phase) -> bool {
-        phase.speed().is_none()
+    fn is_for_clients(&self, _phase: &Phase) -> bool {
+        true
     }
 
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
@@ -90,17 +89,11 @@ impl CandidateRun<'_> {
         let speed = phase.speed().filter(|_| !is_tried);
         let writes = log.has(Op::Put) || log.has(Op::Delete);
         let ops = Arc::new(LogOps::new(log, count, self.state.generation.clone(), speed, workers));
-        let (lists, taken) = match clients {
-            1 => (Vec::new(), Some(Arc::clone(&ops))),
-            // Other processes are told each op; all of an object go to one of them.
-            _ if self.is_one_for_each_client() => (by_blob(ops.all().collect(), workers), None),
-            _ => (by_blob(ops.all().collect(), workers * clients), None),
-        };
         let job = Job {
             connect: self.connects(!writes),
             sync: (self.store()?.1 == Durability::OnSync).then_some(self.plan().sync),
-            log: taken,
-            ..Job::once(lists)
+            log: Some(Arc::clone(&ops)),
+            ..Job::once(Vec::new())
         };
         self.begin_memory();
         let mut meters = [self.meter()];
@@ -115,9 +108,10 @@ impl CandidateRun<'_> {
         let mut uses = vec![0; self.state.alive.len()];
         ops.all().for_each(|op| uses[op.blob as usize] += 1);
         round.hot = hottest(&uses, &self.state);
-        match clients {
-            1 => ops.all().filter(|op| !op.kind.reads()).for_each(|op| self.state.apply(&op)),
-            _ => self.state.apply_lists(&job.lists, |hand, _| hand / workers),
+        // All requests of an object are one client's. Clients with stores of their own all do the same.
+        let sharing = if self.is_one_for_each_client() { 1 } else { clients };
+        for op in ops.all().filter(|op| !op.kind.reads()) {
+            self.state.apply_by(&op, (op.blob as usize % (workers * sharing) / workers) as u32);
         }
         round.clients = of_clients;
         round.seconds = tally.seconds(workers * clients);

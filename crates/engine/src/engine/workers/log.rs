@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use super::super::ops::PlannedOp;
+use super::pace::ProcessShare;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::OpKind;
 use crate::trace::{Op, Replay, ReplayStep};
@@ -22,9 +25,24 @@ pub struct LogOps {
     pace: Option<f64>,
     /// The next request, if any worker may take it.
     next: AtomicUsize,
-    /// True if all requests of an object go to one worker, in order: some write, and none may overtake a write.
+    /// True if all requests of an object go to one worker, in order: some write, and none may overtake a write; or several processes
+    /// have their shares of the objects.
     by_object: bool,
     is_mixed: bool,
+    /// The process whose objects' requests are done here.
+    part: ProcessShare,
+}
+
+/// How the requests of a log are done, for another process that has the log as well. The pace is sent as bits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SentLog {
+    count: usize,
+    /// Empty for a log that only reads.
+    generations: Vec<u32>,
+    pace_bits: Option<u64>,
+    by_object: bool,
+    index: usize,
+    of: usize,
 }
 
 impl LogOps {
@@ -47,7 +65,38 @@ impl LogOps {
             next: AtomicUsize::new(0),
             by_object: workers > 1 && (log.has(Op::Put) || log.has(Op::Delete)),
             is_mixed: kinds > 1,
+            part: ProcessShare::WHOLE,
         }
+    }
+
+    /// Returns the share of one process: the requests of every n-th object, at their own times.
+    pub fn of_part(&self, part: ProcessShare) -> Arc<LogOps> {
+        let by_object = self.by_object || part.of > 1;
+        let sent = SentLog { by_object, index: part.index, of: part.of, ..self.sent() };
+        LogOps::received(&self.log, sent)
+    }
+
+    /// Describes these requests for another process.
+    pub fn sent(&self) -> SentLog {
+        SentLog {
+            count: self.count,
+            generations: if self.writes() { self.generations.clone() } else { Vec::new() },
+            pace_bits: self.pace.map(f64::to_bits),
+            by_object: self.by_object,
+            index: self.part.index,
+            of: self.part.of,
+        }
+    }
+
+    /// Plans the requests that another process has described, of the same log.
+    pub fn received(log: &Arc<Replay>, sent: SentLog) -> Arc<LogOps> {
+        Arc::new(LogOps {
+            count: sent.count,
+            pace: sent.pace_bits.map(f64::from_bits),
+            by_object: sent.by_object,
+            part: ProcessShare { index: sent.index, of: sent.of },
+            ..LogOps::new(log, 0, sent.generations, None, 1)
+        })
     }
 
     /// Plans as many of the first requests of a log that only reads as take `seconds` at a mean rate. A shorter log is repeated: a
@@ -65,6 +114,11 @@ impl LogOps {
         self.pace.is_some()
     }
 
+    /// True if some of the requests put or delete.
+    pub fn writes(&self) -> bool {
+        self.log.has(Op::Put) || self.log.has(Op::Delete)
+    }
+
     /// True if ops are of several kinds.
     pub fn is_mixed(&self) -> bool {
         self.is_mixed
@@ -78,7 +132,7 @@ impl LogOps {
         bands
     }
 
-    /// Returns every op, in the order of the log.
+    /// Returns every op, those of other processes included, in the order of the log.
     pub fn all(&self) -> impl Iterator<Item = PlannedOp> {
         (0..self.count).map(|place| self.op(place))
     }
@@ -90,8 +144,8 @@ impl LogOps {
             let place = self.next.fetch_add(1, Ordering::Relaxed);
             return (place < self.count).then_some(place);
         }
-        let rest = &self.log.steps()[*at..self.count];
-        let place = *at + rest.iter().position(|step| step.object() as usize % workers == worker)?;
+        let (hand, hands) = (self.part.index * workers + worker, self.part.of * workers);
+        let place = (*at..self.count).find(|place| self.step(*place).object() as usize % hands == hand)?;
         *at = place + 1;
         Some(place)
     }
@@ -197,6 +251,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn several_processes_do_each_request_once_and_each_object_is_of_one() {
+        for (writes, of, workers) in [(false, 2, 1), (false, 3, 2), (true, 4, 1), (true, 2, 3)] {
+            let log = log(writes);
+            let all = LogOps::new(&log, 900, vec![7; 50], Some(1.0), workers);
+            let mut places = Vec::new();
+            let mut owner = vec![None; 50];
+            for index in 0..of {
+                // As it arrives at another process.
+                let sent = all.of_part(ProcessShare { index, of }).sent();
+                let text = serde_json::to_string(&sent).unwrap();
+                let part = LogOps::received(&log, serde_json::from_str(&text).unwrap());
+                for place in taken(&part, workers).concat() {
+                    assert_eq!((part.op(place), part.due(place)), (all.op(place), all.due(place)));
+                    assert_eq!(*owner[part.op(place).blob as usize].get_or_insert(index), index);
+                    places.push(place);
+                }
+            }
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..900), "{writes} {of} {workers}");
+        }
+        // Again and again, as a rate has it.
+        let log = log(false);
+        let all = LogOps::at_rate(&log, 1e6, 0.01, 1);
+        let parts = (0..2).map(|index| taken(&all.of_part(ProcessShare { index, of: 2 }), 1).concat().len());
+        assert_eq!(parts.sum::<usize>(), 10_000);
     }
 
     #[test]

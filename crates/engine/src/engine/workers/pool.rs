@@ -73,7 +73,13 @@ impl Job {
 
     /// True if some of its ops write.
     pub fn writes(&self) -> bool {
-        self.lists.iter().flatten().any(|op| !op.kind.reads())
+        let by_log = self.log.as_ref().is_some_and(|log| log.writes());
+        by_log || self.lists.iter().flatten().any(|op| !op.kind.reads())
+    }
+
+    /// Returns each op of its lists or its log once, of which an open loop may do some more often.
+    pub fn ops(&self) -> impl Iterator<Item = PlannedOp> {
+        self.lists.iter().flatten().copied().chain(self.log.iter().flat_map(|log| log.all()))
     }
 
     /// Returns a job that does each op once: one blob per op, touching each cache line of what is read, without syncs.
