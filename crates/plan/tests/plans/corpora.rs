@@ -63,6 +63,8 @@ fn a_sample_is_given_more_only_if_its_size_is_open() {
         assert!(!open(&format!("[corpus]\nfiles = '/'\n{given}")), "{given}");
     }
     assert!(!open("") && !open("scale = 0.5\n[corpus]\nfiles = '/'"));
+    // The blobs are the objects of the log.
+    assert!(!open("[corpus]\nfiles = '/'\ntrace = 'a.log'"));
     let mut design = PlanText::parse("[corpus]\nfiles = '/'").unwrap().resolve(false).unwrap().design;
     for (room, most) in [(u64::MAX, 512_000_000), (207_000_000, 200_000_000), (0, 0)] {
         design.open_sample(room);
