@@ -49,6 +49,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use blobwise::conformance::bench::{Home, World};
 use blobwise::conformance::check::{CannotCheck, CheckKind, ConformanceCheck, Run};
+use blobwise::conformance::checks;
 use blobwise::conformance::subject::{Subject, is_server};
 use blobwise::plan::defaults;
 use blobwise::store::Adapter;
@@ -171,9 +172,15 @@ fn trials_of(
 
 /// True if a check is worth a server's start. Options of servers are tested on one open server each; checks that start another
 /// one are left to the plain candidates. In a weaker class only that is tested which the class may change, and what processes do
-/// (flushes, kills, where they write) with one candidate of each server.
+/// (flushes, kills, where they write) with one candidate of each server. What a store refuses with its defaults it refuses with any
+/// option that does not change what it declares.
 fn is_worth_a_server(check: &ConformanceCheck, subject: &Subject) -> bool {
     match (check.run, check.kind) {
+        (Run::Open(_), _)
+            if !subject.plain && checks::is_refusal(check) && applies_by_default(check, subject) =>
+        {
+            false
+        }
         (_, CheckKind::Backup) if !subjects::shows_its_backup(subject) => false,
         _ if !subject.is_server() => true,
         (Run::Open(_), _) => !subject.is_weaker && (subject.plain || !subject.is_slow),
@@ -184,6 +191,12 @@ fn is_worth_a_server(check: &ConformanceCheck, subject: &Subject) -> bool {
             !subject.is_weaker || !subjects::is_tried_in_one_class(subject)
         }
     }
+}
+
+/// True if a check applies to the candidate with no option changed, too.
+fn applies_by_default(check: &ConformanceCheck, subject: &Subject) -> bool {
+    let options = defaults(subject.adapter);
+    (check.applies)(&Subject { options, plain: true, ..subject.clone() })
 }
 
 /// Returns what a subject lacks; cached for each store, server program, and whether it speaks TLS.

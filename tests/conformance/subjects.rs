@@ -1,5 +1,5 @@
-//! The subjects: every adapter in every class that it promises, and with each of its options changed, one at a time but for MySQL.
-//! HTTP/2 is also tested over TLS, and each PHP library with every kind of access.
+//! The subjects: every adapter in every class that it promises, and with each of its options changed: one at a time, or several at once
+//! where a server takes seconds to start or another candidate of it has them one by one.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "own")]
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use blobwise::conformance::subject::{Subject, is_server};
+use blobwise::conformance::subject::Subject;
 use blobwise::store::{Adapter, Durability, Kind, OptionSpec, Options, Values};
 use blobwise::stores;
 use blobwise::units::parse_bytes;
@@ -40,7 +40,7 @@ pub fn subject(
     })
 }
 
-/// True if its server is started for the strongest class only, unless its processes are looked at: its ops are slow, or its
+/// True if its server is started for the strongest class only, unless its flushes are looked at: its ops are slow, or its
 /// start is slow and another server covers all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's
 /// time).
 pub fn is_tried_in_one_class(subject: &Subject) -> bool {
@@ -125,59 +125,88 @@ fn subjects_of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     // A server that proves no durability class proves no compression either: `marks` tests that it is refused.
     let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;
     // What cannot depend on the rest of a candidate is tried with one: access to a web server with one script behind it, what a
-    // script does with one web server, and connections to a database and its settings with one kind of tables.
+    // script does and how it connects with one web server, and connections to a database and its settings with one kind of tables.
     let is_tried = |spec: &&OptionSpec| match spec.name {
         "http" | "keepalive" | "tls" if adapter.kind == Kind::Web => {
             !adapter.name.contains("-php/") || adapter.name.ends_with("/readfile")
         }
-        "driver" | "protocol" | "timed" => !adapter.name.starts_with("apache-php/"),
+        "connection" | "driver" | "protocol" | "timed" if adapter.kind == Kind::Web => {
+            !adapter.name.starts_with("apache-php/")
+        }
         "connection" | "profile" | "tls" => stands_for_its_server(adapter),
         _ => true,
     };
     let shown = adapter.options.iter().filter(is_shown).filter(is_tried);
-    let varied: Vec<_> = shown.map(|spec| (spec.name, other_values(adapter, spec))).collect();
-    if stores::family(adapter.name) == "mysql" {
-        // Several options at once, because each server takes seconds to start; MariaDB, the same adapter, has them one by one.
-        for turn in 0..varied.iter().map(|(_, values)| values.len()).max().unwrap_or(0) {
-            let others = varied.iter().filter_map(|(name, values)| Some((*name, *values.get(turn)?)));
-            subjects.push(Arc::new(tried(&others.collect::<Vec<_>>())?));
-        }
-    } else {
-        for (name, value) in
-            varied.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)))
-        {
-            subjects.push(Arc::new(tried(&[(*name, *value)])?));
-        }
-    }
-    // One of each kind of server, with a number of processes that it would not choose itself.
-    if ["nginx", "apache", "lighttpd", "nginx-php/readfile"].contains(&adapter.name) {
-        subjects.push(Arc::new(tried(&[("workers", "3")])?));
+    let varied: Vec<_> = shown.map(|spec| (spec.name, other_values(spec))).collect();
+    for changed in changes(adapter, &varied) {
+        subjects.push(Arc::new(tried(&changed)?));
     }
     // For a version that is available.
     if adapter.name == "postgres/bytea" {
         subjects.push(Arc::new(tried(&[("version", "18"), ("io_method", "sync")])?));
     }
-    // The protocol is negotiated differently over TLS.
-    let asked: Vec<&str> = adapter.options.iter().filter(is_tried).map(|spec| spec.name).collect();
-    if ["http", "tls"].iter().all(|name| asked.contains(name)) {
-        subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));
-    }
-    // Each PHP library must support every kind of access, with any web server.
-    let ways = adapter.options.iter().find(|spec| spec.name == "driver");
-    if let Some(spec) = ways.filter(|_| stores::family(adapter.name) == "nginx-php") {
-        let ways = [("protocol", "text"), ("protocol", "procedure"), ("connection", "per-op")];
-        for driver in other_values(adapter, spec) {
-            for way in ways {
-                subjects.push(Arc::new(tried(&[("driver", driver), way])?));
-            }
-        }
-    }
     Ok(subjects)
 }
 
-/// Values of an option other than its default: all words, and both flags. Of a list of sizes, a server is tested with the
-/// smallest and the largest, because each costs a start; numbers without a list are not varied.
-fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
+/// Options that are changed together: their names and values.
+type Changes = Vec<(&'static str, &'static str)>;
+
+/// What is changed of web servers and of the scripts behind them. Those that a set has together act at different places: where files
+/// lie, how a connection begins and ends, what a response says. HTTP/2 is negotiated differently over TLS, and each library of PHP asks
+/// in every way. A set is for adapters that have its first option, and without those of the rest that they lack.
+const OF_WEB_SERVERS: &[&[(&str, &str)]] = &[
+    &[("medium", "memory"), ("keepalive", "false")],
+    &[("send", "handover"), ("keepalive", "false")],
+    // A number of processes that none of them would choose itself.
+    &[("revalidate", "true"), ("tls", "true"), ("workers", "3")],
+    &[("http", "2")],
+    &[("http", "2"), ("tls", "true")],
+    &[("timed", "true"), ("connection", "per-op")],
+    &[("protocol", "text")],
+    &[("protocol", "procedure")],
+    &[("driver", "pdo")],
+    &[("driver", "pdo"), ("protocol", "text")],
+    &[("driver", "pdo"), ("protocol", "procedure"), ("connection", "per-op")],
+];
+
+/// True if options are changed several at once: the server takes seconds to start, or its ops take long, or another candidate has the
+/// same code and each option by itself: MariaDB for MySQL, Redis for Valkey, and the first kind of tables for the other ones.
+fn changes_several_at_once(adapter: &Adapter) -> bool {
+    ["mysql", "s3", "seaweedfs", "valkey"].contains(&stores::family(adapter.name))
+        || !stands_for_its_server(adapter)
+}
+
+/// The changes that are tried, each with a store of its own. Every value of every option is in one of them.
+fn changes(adapter: &Adapter, varied: &[(&'static str, Vec<&'static str>)]) -> Vec<Changes> {
+    let is_varied = |name: &str| varied.iter().any(|(other, _)| *other == name);
+    let mut sets: Vec<Changes> = Vec::new();
+    if adapter.options.iter().any(|spec| spec.name == "keepalive") {
+        let of_adapter = OF_WEB_SERVERS.iter().filter(|set| is_varied(set[0].0));
+        sets.extend(
+            of_adapter
+                .map(|set| set.iter().copied().filter(|(name, _)| is_varied(name)).collect::<Changes>()),
+        );
+    } else if changes_several_at_once(adapter) {
+        // A program of its own need not have been built with what the other options need.
+        let by_itself = |name: &str| name == "version" || names_the_server(adapter, name);
+        let together: Vec<_> = varied.iter().filter(|(name, _)| !by_itself(name)).collect();
+        for turn in 0..together.iter().map(|(_, values)| values.len()).max().unwrap_or(0) {
+            let of_turn = together.iter().filter_map(|(name, values)| Some((*name, *values.get(turn)?)));
+            sets.push(of_turn.collect());
+        }
+    }
+    let all = varied.iter().flat_map(|(name, values)| values.iter().map(move |value| (*name, *value)));
+    let alone: Vec<Changes> = all
+        .filter(|change| !sets.iter().flatten().any(|tried| tried == change))
+        .map(|change| vec![change])
+        .collect();
+    sets.extend(alone);
+    sets
+}
+
+/// Values of an option other than its default: all words, and both flags. Of a list of sizes, the smallest and the largest: those
+/// between go through the same code. Numbers without a list are not varied.
+fn other_values(spec: &OptionSpec) -> Vec<&'static str> {
     let mut values = match spec.values {
         Values::OneOf(words) | Values::Server(words) => words.to_vec(),
         Values::Flag => vec!["true", "false"],
@@ -189,7 +218,7 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
         | Values::Url => Vec::new(),
     };
     let is_size = |word: &&str| word.parse::<u64>().is_ok();
-    if is_server(adapter) && values.iter().filter(|word| is_size(word)).count() > 2 {
+    if values.iter().filter(|word| is_size(word)).count() > 2 {
         let sizes: Vec<&'static str> = values.iter().copied().filter(is_size).collect();
         values.retain(|word| !is_size(word) || sizes.first() == Some(word) || sizes.last() == Some(word));
     }

@@ -9,7 +9,7 @@ use blobwise::conformance::checks::{self, has_one_class};
 use blobwise::conformance::subject::Subject;
 use blobwise::store::{Durability, Loss};
 
-use crate::{flips, flushes, kills, lazy};
+use crate::{flips, flushes, kills, lazy, subjects};
 
 /// Checks that look into a store.
 const OF_FILES: &[ConformanceCheck] = &[
@@ -28,7 +28,11 @@ const OF_PROCESSES: &[ConformanceCheck] = &[
     own(
         CheckKind::Process,
         "writes-only-below-its-directory",
-        |subject| has_a_path(subject) && subject.durability == Durability::None,
+        |subject| {
+            has_a_path(subject)
+                && subject.durability == Durability::None
+                && !is_left_to_another_class(subject)
+        },
         flushes::writes_only_below_its_directory,
     ),
     own(
@@ -85,5 +89,12 @@ fn is_server_in_one_class(subject: &Subject) -> bool {
 }
 
 fn may_survive_a_kill(subject: &Subject) -> bool {
-    subject.caps().persistent && subject.loss().after_kill <= Loss::RecentWrites
+    let may_survive = subject.caps().persistent && subject.loss().after_kill <= Loss::RecentWrites;
+    may_survive && !is_left_to_another_class(subject)
+}
+
+/// In its weaker classes only the flushes of such a server are looked at, and where it writes meanwhile: a kill in the strongest is its
+/// own, and in the others that of MariaDB or of SQLite, which have the same code or keep its files.
+fn is_left_to_another_class(subject: &Subject) -> bool {
+    subject.is_server() && subject.is_weaker && subjects::is_tried_in_one_class(subject)
 }
