@@ -9,6 +9,7 @@ mod trials;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine;
@@ -16,33 +17,46 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use blobwise::host::browser::{Browser, CHROMIUM, DevTools};
 use libtest_mimic::{Arguments, Failed};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::trials::Trial;
 
 /// Runs that are small, and together have everything that a report can show. On a busy machine a round takes several times as long:
 /// budgets have room for that.
-const RUNS: &[(&str, &[&str])] = &[
-    ("run", &["--stores", "files/hashed,sqlite,memory", "--blobs", "40", "--rounds", "3", "--budget", "5m"]),
-    (
-        "sweep",
-        &["--stores", "files/hashed,sqlite", "--sweep", "1kB..30kB", "--rounds", "3", "--budget", "5m"],
-    ),
-    (
-        "open-loop",
-        &[
-            "--stores",
-            "files/hashed,sqlite",
-            "--blobs",
-            "60",
-            "--rounds",
-            "3",
-            "--rate",
-            "500",
-            "--budget",
-            "5m",
-        ],
-    ),
-];
+const RUN: &str = "--stores files/hashed,sqlite,files/flat,memory --blobs 40 --rounds 3 --budget 5m";
+/// Without a number of blobs it takes as many as its budget has room for.
+const SWEEP: &str =
+    "--stores files/hashed,sqlite --sweep 1kB..30kB --blobs 100 --rounds 3 --budget 5m --reference sqlite";
+const OPEN_LOOP: &str = "--stores files/hashed,sqlite --blobs 60 --rounds 3 --rate 500 --budget 5m";
+
+/// A run that is made once, by the first trial that looks at it.
+struct Shared {
+    flags: &'static str,
+    made: OnceLock<Result<Made, String>>,
+}
+
+/// A run that was made: where, and its report.
+struct Made {
+    directory: TempDir,
+    report: PathBuf,
+}
+
+impl Shared {
+    fn new(flags: &'static str) -> Arc<Shared> {
+        Arc::new(Shared { flags, made: OnceLock::new() })
+    }
+
+    fn made(&self) -> Result<&Made, Failed> {
+        let make = || -> Result<Made, String> {
+            let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let flags: Vec<&str> = self.flags.split(' ').collect();
+            let report = measure(&flags, directory.path())
+                .map_err(|failed| failed.message().unwrap_or("the run failed").to_owned())?;
+            Ok(Made { directory, report })
+        };
+        self.made.get_or_init(make).as_ref().map_err(|error| error.as_str().into())
+    }
+}
 
 fn main() -> ExitCode {
     name_the_supervisor();
@@ -56,15 +70,20 @@ fn main() -> ExitCode {
         }
         Err(error) => Trial::impossible(name, format!("{error:#}")),
     };
-    let of_run =
-        |(name, flags): &(&str, &'static [&str])| needing(name, Box::new(|browser| check(flags, browser)));
-    let mut trials: Vec<Trial> = RUNS.iter().map(of_run).collect();
+    let (run, sweep) = (Shared::new(RUN), Shared::new(SWEEP));
+    let of_run = |name: &str, shared: &Arc<Shared>| {
+        let shared = Arc::clone(shared);
+        needing(name, Box::new(move |browser| check(&shared, browser)))
+    };
+    let mut trials =
+        vec![of_run("run", &run), of_run("sweep", &sweep), of_run("open-loop", &Shared::new(OPEN_LOOP))];
     trials.push(needing("doctor", Box::new(doctor)));
     trials.push(needing("several-runs", Box::new(several_runs)));
     trials.push(needing("loads-on-paper", Box::new(loads_on_paper)));
-    trials.push(needing("prices-on-paper", Box::new(prices_on_paper)));
+    let priced = Arc::clone(&run);
+    trials.push(needing("prices-on-paper", Box::new(move |browser| prices_on_paper(&priced, browser))));
     trials.push(match axe() {
-        Some(axe) => needing("barriers", Box::new(move |browser| barriers(browser, &axe))),
+        Some(axe) => needing("barriers", Box::new(move |browser| barriers(&run, &sweep, browser, &axe))),
         None => Trial::impossible("barriers", "no axe-core in the cache: ./test.sh fetches it"),
     });
     trials::run(&arguments, trials, |_| true)
@@ -77,10 +96,10 @@ fn name_the_supervisor() {
     unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
 }
 
-fn check(flags: &[&str], browser: &Path) -> Result<(), Failed> {
+fn check(shared: &Shared, browser: &Path) -> Result<(), Failed> {
+    let made = shared.made()?;
     let directory = tempfile::tempdir()?;
-    let report = measure(flags, directory.path())?;
-    let mut page = Page::open(browser, directory.path(), &report)?;
+    let mut page = Page::open(browser, directory.path(), &made.report)?;
     page.every_plot_is_drawn()?;
     page.every_table_is_filled()?;
     page.hovering_shows_numbers()?;
@@ -91,15 +110,15 @@ fn check(flags: &[&str], browser: &Path) -> Result<(), Failed> {
 }
 
 /// A run with what a month costs, on paper.
-fn prices_on_paper(browser: &Path) -> Result<(), Failed> {
+fn prices_on_paper(run: &Shared, browser: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
-    let flags = ["--stores", "files/hashed,sqlite,files/flat", "--blobs", "40", "--rounds", "2"];
-    measure(&flags, directory.path())?;
+    let out = run.made()?.directory.path().join("out");
+    let out = out.to_str().ok_or("a directory with another name")?;
     let prices = "date = 2026-11-26\ncurrency = \"USD\"\ngb_month = 0.08\nper_million_requests = 0.1\n\
         machine = { month = 60, processors = 2, memory_gb = 8 }\n";
     std::fs::write(directory.path().join("prices.toml"), prices)?;
     let load = "reads=2e7,writes=1e6,stored=500GB,growth=3%";
-    say(directory.path(), &["report", "out", "--prices", "prices.toml", "--load", load, "--out", "priced"])?;
+    say(directory.path(), &["report", out, "--prices", "prices.toml", "--load", load, "--out", "priced"])?;
     let mut page = Page::open(browser, directory.path(), &directory.path().join("priced/report.html"))?;
     page.wait_for("document.querySelector('#costs table') !== null")?;
     page.prints()
@@ -168,37 +187,20 @@ fn axe() -> Option<PathBuf> {
 
 /// What keeps somebody with a screen reader, a keyboard or other eyes from reading a page, as axe-core finds it: in reports of a run and
 /// of a sweep, of several runs and of the doctor, light and dark, with all that is closed opened.
-fn barriers(browser: &Path, axe: &Path) -> Result<(), Failed> {
+fn barriers(run: &Shared, sweep: &Shared, browser: &Path, axe: &Path) -> Result<(), Failed> {
     let axe = std::fs::read_to_string(axe)?;
+    let (run, sweep) = (run.made()?, sweep.made()?);
     let directory = tempfile::tempdir()?;
-    let own = |name: &str| -> Result<PathBuf, Failed> {
-        let own = directory.path().join(name);
-        std::fs::create_dir(&own)?;
-        Ok(own)
-    };
-    let few = ["--blobs", "30", "--rounds", "2"];
-    let run = own("run")?;
-    let report = measure(&[&["--stores", "files/hashed,sqlite,null"], &few[..]].concat(), &run)?;
-    let sweep = [
-        "--stores",
-        "files/hashed,sqlite",
-        "--sweep",
-        "1kB,10kB",
-        "--phases",
-        "fill,read-warm",
-        "--reference",
-        "sqlite",
-    ];
-    let swept = measure(&[&sweep[..], &few[2..]].concat(), &own("sweep")?)?;
-    let say = |words: &[&str]| {
+    let tell = |words: &[&Path]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_blobwise"));
         command.current_dir(directory.path()).args(words).output()
     };
-    say(&["report", "run/out", "sweep/out", "--out", "site"])?;
-    say(&["doctor", "--for", "1s", "--html", "doctor.html"])?;
+    let (one, other) = (run.directory.path().join("out"), sweep.directory.path().join("out"));
+    tell(&[Path::new("report"), &one, &other, Path::new("--out"), Path::new("site")])?;
+    tell(&["doctor", "--for", "1s", "--html", "doctor.html"].map(Path::new))?;
     let at = |path: &str| directory.path().join(path);
     let mut found = Vec::new();
-    for file in [report, swept, at("site/index.html"), at("doctor.html")] {
+    for file in [run.report.clone(), sweep.report.clone(), at("site/index.html"), at("doctor.html")] {
         let mut page = Page::open(browser, directory.path(), &file)?;
         page.value(&format!("(() => {{ {axe} }})()"))?;
         page.value("document.querySelectorAll('details').forEach((section) => { section.open = true; })")?;
@@ -208,7 +210,7 @@ fn barriers(browser: &Path, axe: &Path) -> Result<(), Failed> {
             page.call("Emulation.setEmulatedMedia", json!({"features": features}))?;
             page.wait_for(&format!("matchMedia('(prefers-color-scheme: {scheme})').matches"))?;
             let told = page.value(&BARRIERS.replace("RULES", rules))?;
-            let name = file.strip_prefix(directory.path())?.display().to_string();
+            let name = file.display().to_string();
             let all = told.as_array().ok_or_else(|| Failed::from(format!("{name}: {told}")))?;
             found.extend(all.iter().map(|one| format!("{name}, {scheme}: {one}")));
         }
@@ -327,7 +329,8 @@ struct Page {
 
 impl Page {
     fn open(path: &Path, directory: &Path, report: &Path) -> Result<Page, Failed> {
-        let browser = Browser::start(path, directory, &[], &[])?;
+        let shown: Vec<&Path> = report.parent().into_iter().collect();
+        let browser = Browser::start(path, directory, &[], &shown)?;
         let tools = browser.connect(Duration::from_secs(120))?;
         let url = format!("file://{}", report.display());
         let mut page = Page { tools, url, _browser: browser };
