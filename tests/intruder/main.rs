@@ -131,6 +131,9 @@ fn targets(dir: &Path, key: &Key, canary: &str) -> Targets {
             None => {}
         }
     }
+    // One that listens at an address of each protocol is tried once.
+    found.ports.sort_unstable();
+    found.ports.dedup();
     files_below(dir, &mut found.files);
     for directory in found.sockets.clone().iter().filter_map(|socket| socket.parent()) {
         files_below(directory, &mut found.files);

@@ -135,7 +135,9 @@ fn over_port(port: u16, targets: &Targets) -> Vec<String> {
     report("memcached's `mg`", &answer, begins(&answer, b"VA") || begins(&answer, b"EN"));
     let answer = exchange(port, format!("PING\r\nGET b:{}\r\n", targets.key).as_bytes());
     report("Redis's PING", &answer, begins(&answer, b"+PONG"));
-    let answer = over_tls(port, "version\r\nPING\r\n");
+    // Who ends no handshake says nothing over TLS, whatever is asked.
+    let tls = speaks_tls(port);
+    let answer = if tls { over_tls(port, "version\r\nPING\r\n") } else { Vec::new() };
     let is_answered = [&b"VERSION"[..], b"+PONG", b"-"].iter().any(|begin| begins(&answer, begin));
     report("a cache's commands over TLS", &answer, is_answered);
     let answer = exchange(port, b"\0\0\0\x1a\0\x03\0\0user\0blobwise\0\0\0\0\0");
@@ -146,9 +148,9 @@ fn over_port(port: u16, targets: &Targets) -> Vec<String> {
     report("MongoDB's hello", &answer, answer.windows(7).any(|part| part == b"maxWire"));
     for path in paths(&targets.key) {
         let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
-        for (way, answer) in
-            [("HTTP", exchange(port, request.as_bytes())), ("HTTPS", over_tls(port, &request))]
-        {
+        let mut answers = vec![("HTTP", exchange(port, request.as_bytes()))];
+        answers.extend(tls.then(|| ("HTTPS", over_tls(port, &request))));
+        for (way, answer) in answers {
             let success = [&b"HTTP/1.1 2"[..], b"HTTP/1.0 2"].iter().any(|begin| begins(&answer, begin));
             report(&format!("{way} for `{path}`"), &answer, success);
         }
@@ -189,20 +191,36 @@ fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
+/// True unless a server refuses to shake hands: no TLS would have an answer then. One that does not say is taken for one that may.
+fn speaks_tls(port: u16) -> bool {
+    let said = openssl(port, &[], "");
+    !String::from_utf8_lossy(&said).contains("no peer certificate available")
+}
+
 /// The same over TLS, whoever the server says it is.
 fn over_tls(port: u16, request: &str) -> Vec<u8> {
+    openssl(port, &["-quiet"], request)
+}
+
+/// What a client of TLS prints: what it is told, and without `-quiet` who told it.
+fn openssl(port: u16, flags: &[&str], request: &str) -> Vec<u8> {
     let address = format!("127.0.0.1:{port}");
     #[expect(clippy::disallowed_methods, reason = "it is waited for")]
     let client = Command::new("timeout")
-        .args(["2", "openssl", "s_client", "-quiet", "-alpn", "http/1.1", "-connect", &address])
+        .args(["2", "openssl", "s_client", "-alpn", "http/1.1", "-connect", &address])
+        .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
     let Ok(mut client) = client else { return Vec::new() };
-    client.stdin.as_mut().unwrap().write_all(request.as_bytes()).ok();
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(request.as_bytes()).ok();
+    // At the end of its input it goes on to read only if it is quiet.
+    let held = flags.contains(&"-quiet").then_some(input);
     let mut answer = Vec::new();
     client.stdout.as_mut().unwrap().read_to_end(&mut answer).ok();
+    drop(held);
     client.wait().unwrap();
     answer
 }
