@@ -54,6 +54,10 @@ fn main() -> ExitCode {
     }
     for (n, store) in STORES.into_iter().enumerate() {
         for (m, fault) in FAULTS.iter().enumerate() {
+            // A supervisor does the same for each server of one process: Redis stands for both.
+            if store == "memcached" && fault.name.contains("supervisor") {
+                continue;
+            }
             let phase = PHASES[(n + m) % PHASES.len()];
             let name = format!("{} of {store} in {phase} fails its candidate only", fault.name);
             trials.push(needing(&name, missing(store), move || in_phase(store, phase, fault, &[])));
