@@ -1,6 +1,7 @@
 //! Users of servers with the rights that docs/servers.md names, and with fewer: what is refused is told at once, as statements that,
 //! pasted, let the run go on.
 
+use std::collections::BTreeSet;
 use std::net::TcpStream;
 
 use blobwise::host::server::{Launch, Server, run_to_end};
@@ -309,6 +310,7 @@ fn of_a_bucket() -> Outcome {
     policy(&all)?;
     say(in_parts).ended(0);
     assert!(is_empty()?);
+    let mut pasted_for = BTreeSet::new();
     for right in rights("S3", true) {
         // Another right in its place, which nothing needs.
         let other = if right.contains("Bucket") { "s3:GetBucketTagging" } else { "s3:GetObjectTagging" };
@@ -316,9 +318,14 @@ fn of_a_bucket() -> Outcome {
         policy(&fewer)?;
         let said = say(in_parts).refused(&["the user `bench`", right]);
         assert!(is_empty()?, "{right}: something was put");
-        policy(&format!("{fewer},{}", statements(&said)[0]))?;
-        say(in_parts).ended(0);
-        assert!(is_empty()?);
+        let pasted = &statements(&said)[0];
+        assert!(pasted.contains(right), "{right}: {pasted}");
+        // One of the bucket's and one of the objects' by itself; all of them together are below.
+        if pasted_for.insert(right.contains("Bucket")) {
+            policy(&format!("{fewer},{pasted}"))?;
+            say(in_parts).ended(0);
+            assert!(is_empty()?);
+        }
     }
     policy(&all.replace("\"Allow\"", "\"Deny\""))?;
     let said = say(in_parts).refused(&rights("S3", true));
