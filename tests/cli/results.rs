@@ -1199,8 +1199,9 @@ const SCALES: &[(&str, &str)] = &[
 ];
 
 /// Blobs of a few kB in place of a plan's corpora: eight blobs of 10 MB, which no scale goes below, take minutes in a build for tests.
-/// Of several corpora the first and the last are kept, and the first alone where many candidates start a server for each. Of the
-/// values of an option two make candidates enough, and one where no claim names them or a browser starts for each.
+/// Of several corpora the first and the last are kept, and the first alone where many candidates start a server for each; of these, those
+/// that claims and published figures name. Of the values of an option two make candidates enough, and one where no claim names them or a
+/// browser starts for each.
 /// File systems of a plan have trials of their own: images would take longer than all else.
 fn made_small(mut text: PlanText) -> PlanText {
     const MANY: usize = 10; // candidates
@@ -1211,6 +1212,9 @@ fn made_small(mut text: PlanText) -> PlanText {
     }
     if text.stores.as_ref().is_some_and(|stores| stores.len() > MANY) {
         text.corpora.truncate(1);
+        let others = serde_json::to_string(&PlanText { stores: None, ..text.clone() }).unwrap();
+        let is_named = |store: &String| text.claim.is_empty() || others.contains(&format!("\"{store}\""));
+        text.stores = text.stores.map(|stores| stores.into_iter().filter(is_named).collect());
     }
     for (index, corpus) in text.corpora.iter_mut().enumerate() {
         corpus.source = Some(format!("fixed:{}kB", index + 1));
