@@ -94,7 +94,7 @@ fn may_survive_a_kill(subject: &Subject) -> bool {
 }
 
 /// In its weaker classes only the flushes of such a server are looked at, and where it writes meanwhile: a kill in the strongest is its
-/// own, and in the others that of MariaDB or of SQLite, which have the same code or keep its files.
+/// own, and in the others that of MariaDB or of SQLite, which have the same code or keep its files. `tests/crash.rs` cuts its power in each.
 fn is_left_to_another_class(subject: &Subject) -> bool {
     subject.is_server() && subject.is_weaker && subjects::is_tried_in_one_class(subject)
 }
