@@ -171,13 +171,17 @@ fn descendants() -> Vec<i32> {
 /// Options and their values.
 type Changes = Vec<(&'static str, &'static str)>;
 
+/// Scripts that ask the same server as they do behind nginx, behind an Apache that is tried with two others.
+const AS_BEHIND_NGINX: [&str; 2] = ["apache-php/memcached", "apache-php/postgres"];
+
 /// Adapters with a program, each with its options as they come, and changed to what opens another port. Of those that differ in
-/// what is within a table or a page alone, one stands for all.
+/// what is within a table or a page alone, one stands for all; and one web server for files in memory, which no path leads to.
 fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
     const CHANGES: &[(&str, &str)] = &[("tls", "true"), ("medium", "memory")];
     let (mut candidates, mut families) = (Vec::new(), BTreeSet::new());
     let is_new = |adapter: &&'static Adapter| {
         !adapter.programs.is_empty()
+            && !AS_BEHIND_NGINX.contains(&adapter.name)
             && (families.insert(stores::family(adapter.name)) || adapter.kind == Kind::Web)
     };
     for adapter in stores::adapters().filter(is_new) {
@@ -189,7 +193,8 @@ fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
         let others = servers.filter(|(name, word)| defaults(adapter).text(name) != *word);
         for (name, value) in CHANGES.iter().copied().chain(others) {
             // What differs is the web server's: one candidate of each is enough.
-            let is_alike = adapter.kind == Kind::Web && adapter.name.contains('/');
+            let is_alike = adapter.kind == Kind::Web
+                && (adapter.name.contains('/') || name == "medium" && adapter.name != "nginx");
             if adapter.options.iter().any(|spec| spec.name == name) && !is_alike {
                 candidates.push((format!("{}[{name}={value}]", adapter.name), adapter, vec![(name, value)]));
             }
