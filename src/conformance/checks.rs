@@ -38,7 +38,7 @@ pub fn all() -> impl Iterator<Item = &'static ConformanceCheck> {
 }
 
 /// True if a check is that an op is refused. Whether it is depends on what the store declares, and not on the data.
-pub fn is_refusal(check: &Check) -> bool {
+pub fn is_refusal(check: &ConformanceCheck) -> bool {
     REFUSALS.iter().any(|refusal| refusal.name == check.name)
 }
 

@@ -13,7 +13,7 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
             let durability = class_of(candidate, class, plan.durability);
             Promise { durability, loss: (candidate.adapter.loss)(&candidate.options, durability) }
         };
-        let (asked, fill) = (promise(Class::Asked), promise(Class::Fill));
+        let (asked, fill) = (promise(Class::Asked), promise(plan.fill_class()));
         CandidateResult {
             store: candidate.label.clone(),
             adapter: candidate.adapter.name.to_owned(),

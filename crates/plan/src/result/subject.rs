@@ -183,7 +183,7 @@ impl CandidateResult {
     /// Returns the promise in phases of the given class.
     pub fn promise_of(&self, class: Class) -> Option<Promise> {
         match class {
-            Class::Fill => self.fill_promise.or(self.promise),
+            Class::Fill | Class::Load => self.fill_promise.or(self.promise),
             Class::Asked => self.promise,
         }
     }

@@ -24,7 +24,7 @@ use crate::host::control_group::MemoryGroup;
 use crate::host::machine::{self, DeviceCounters};
 use crate::host::place::{remove_tree, take_left, why_unwritable};
 use crate::host::server::Server;
-use crate::plan::{Candidate, Class, Phase};
+use crate::plan::{Candidate, Phase};
 use crate::redact;
 use crate::result::{Fixed, Footprint};
 use crate::store::{Facts, Mode, describe_error, describe_error_below};
@@ -331,7 +331,7 @@ impl CandidateRun<'_> {
 
     fn create(&mut self) -> Result<()> {
         let free_before = free_bytes(self.place());
-        let class = self.class(Class::Fill);
+        let class = self.class(self.plan().fill_class());
         // Other users may have filled the server since the run began.
         room::check(self.plan(), self.subject.candidate, self.subject.corpus, &self.dir)?;
         self.open_as(class, Mode::Create)?;

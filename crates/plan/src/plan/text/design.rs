@@ -128,6 +128,12 @@ impl Design {
         if most.is_some() { phase.fills_a_step() && phase.grown_to == most } else { phase.is_fill() }
     }
 
+    /// Class in which the stores are filled.
+    pub fn fill_class(&self) -> Class {
+        let fill = self.phases.iter().find(|phase| phase.is_fill());
+        fill.map_or(Class::Fill, |fill| fill.class)
+    }
+
     /// Blobs per op of a load.
     pub fn batch_of(&self, load: &Workload) -> usize {
         load.batch.unwrap_or(self.batch)
@@ -169,6 +175,7 @@ pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) ->
     match (own, class) {
         (Some(own), _) => own,
         (None, Class::Fill) => asked.min(Durability::OnSync),
+        (None, Class::Load) => Durability::None,
         (None, Class::Asked) => asked,
     }
 }

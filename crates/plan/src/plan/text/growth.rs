@@ -4,7 +4,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::corpora::BLOBS_MAX;
 use super::values::check_excluded;
-use super::{Action, Length, OpKind, Phase, PlanText, Role, Workload, part_of};
+use super::{Action, Class, Length, OpKind, Phase, PlanText, Role, Workload, part_of};
 use crate::rules::{GROWTH_STEPS_MIN, SHORT_OPS};
 
 /// Default phases of a growth.
@@ -130,6 +130,9 @@ pub(super) fn phases(grow: &str, phases: &[Phase]) -> Result<Vec<Phase>> {
 fn at(phase: &Phase, blobs: u64, added: u64) -> Phase {
     let mut step = Phase { grown_to: Some(blobs), ..phase.part(blobs as u32) };
     let (fills, is_cold) = (phase.is_fill(), phase.cache.is_cold());
+    if fills && step.class == Class::Fill {
+        step.class = Class::Load;
+    }
     if let Some(load) = step.load_mut() {
         load.length = match load.length {
             _ if fills => Length::Ops(added),

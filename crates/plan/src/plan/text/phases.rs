@@ -122,6 +122,9 @@ pub enum Class {
     /// On-sync, or none if the run asks for none, because durable writes are not measured by the fill. A candidate with its own
     /// class is filled in that class.
     Fill,
+    /// None: a step of a growth loads up to a million blobs, which is not what it measures. The store is opened again in the class
+    /// of the run before the next phase. A candidate with its own class is filled in that class.
+    Load,
     /// Class of the run.
     Asked,
 }
