@@ -130,7 +130,7 @@ pub(super) fn phases(grow: &str, phases: &[Phase]) -> Result<Vec<Phase>> {
 fn at(phase: &Phase, blobs: u64, added: u64) -> Phase {
     let mut step = Phase { grown_to: Some(blobs), ..phase.part(blobs as u32) };
     let (fills, is_cold) = (phase.is_fill(), phase.cache.is_cold());
-    if fills && step.class == Class::Fill {
+    if step.class == Class::Fill {
         step.class = Class::Load;
     }
     if let Some(load) = step.load_mut() {

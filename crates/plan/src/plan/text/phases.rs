@@ -123,7 +123,7 @@ pub enum Class {
     /// class is filled in that class.
     Fill,
     /// None: a step of a growth loads up to a million blobs, which is not what it measures. The store is opened again in the class
-    /// of the run before the next phase. A candidate with its own class is filled in that class.
+    /// of the run for phases that write. A candidate with its own class is filled in that class.
     Load,
     /// Class of the run.
     Asked,
