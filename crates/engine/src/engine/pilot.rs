@@ -615,6 +615,7 @@ mod tests {
             error: None,
             seconds: 12.0,
             lost_seconds: 0.0,
+            lost_to: BTreeMap::new(),
             ideal_lru: super::super::ops::IdealLru::default(),
         }
     }

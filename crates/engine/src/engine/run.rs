@@ -241,22 +241,13 @@ fn out_of_memory(plan: &Plan, subject: &CandidateOnCorpus, visit: &CandidateOutc
     limited(plan, subject.corpus_id).filter_map(why).collect()
 }
 
-/// Returns a note on the time that a candidate run lost to phases that had too little memory, other than those that it had `left_out`
-/// before; `None` if it lost none.
-fn lost_told(
-    plan: &Plan,
-    subject: &CandidateOnCorpus,
-    visit: &CandidateOutcome,
-    left_out: &OmittedPhases,
-) -> Option<String> {
-    if visit.lost_seconds <= 0.0 {
-        return None;
-    }
-    let mut out = out_of_memory(plan, subject, visit);
-    out.retain(|phase, _| !left_out.contains_key(phase));
-    let of_each: Vec<String> = out.iter().map(|(phase, why)| format!("`{phase}` ({why})")).collect();
-    let (label, lost) = (&subject.candidate.label, units::seconds(visit.lost_seconds));
-    Some(format!("`{label}` ran again without {}; {lost} were lost", of_each.join(", ")))
+/// Returns a note on the time that the run of a candidate lost to phases that had too little memory; `None` if it lost none.
+fn lost_told(label: &str, visit: &CandidateOutcome) -> Option<String> {
+    let of_each: Vec<String> =
+        visit.lost_to.iter().map(|(phase, why)| format!("`{phase}` ({why})")).collect();
+    let lost = units::seconds(visit.lost_seconds);
+    (!of_each.is_empty())
+        .then(|| format!("`{label}` ran again without {}; {lost} were lost", of_each.join(", ")))
 }
 
 /// Returns how long a candidate run in a round may take by plan: an equal share of what the budget has for a round, what the pilot
@@ -488,7 +479,7 @@ impl RunState<'_> {
                     }
                     return Err(self.too_small_for(&visits, [index, of], seconds));
                 };
-                if let Some(lost) = lost_told(plan, &subject, &visited.outcome, &OmittedPhases::new()) {
+                if let Some(lost) = lost_told(&candidate.label, &visited.outcome) {
                     observer.event(Event::Note(&lost));
                 }
                 if visited.blobs == self.corpora[corpus].blobs() {
@@ -913,7 +904,7 @@ impl RunState<'_> {
                 observer.event(Event::Done(&visit));
                 let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
                 lost_seconds += visit.lost_seconds;
-                if let Some(lost) = lost_told(plan, &subject, &visit, &left_out) {
+                if let Some(lost) = lost_told(&candidate.label, &visit) {
                     observer.event(Event::Note(&lost));
                 }
                 keep(&mut self.records, &subject, slot, visit);
@@ -1179,19 +1170,18 @@ mod tests {
 
     #[test]
     fn what_was_lost_to_too_little_memory_is_told_once() {
-        let plan = resolved("stores = ['files/flat']\nphases = ['fill', 'read-tight', 'read-tight-zipf']");
+        let plan = resolved("stores = ['files/flat']\nphases = ['fill', 'read-tight', 'range-head']");
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         let subject =
             CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
         let mut visit = crate::engine::run_candidate::nothing_yet(subject);
-        for phase in ["read-tight", "read-tight-zipf"] {
-            visit.phases.insert(phase.to_owned(), PhaseOutcome::NotPossible("why".to_owned()));
-        }
-        let before = OmittedPhases::from([("read-tight-zipf".to_owned(), "why".to_owned())]);
-        assert_eq!(lost_told(&plan, &subject, &visit, &before), None);
+        // What is not possible for another reason cost no time.
+        visit.phases.insert("range-head".to_owned(), PhaseOutcome::NotPossible("no range reads".to_owned()));
+        assert_eq!(lost_told("files/flat", &visit), None);
         visit.lost_seconds = 21.0;
+        visit.lost_to.insert("read-tight".to_owned(), "why".to_owned());
         assert_eq!(
-            lost_told(&plan, &subject, &visit, &before).as_deref(),
+            lost_told("files/flat", &visit).as_deref(),
             Some("`files/flat` ran again without `read-tight` (why); 21 s were lost")
         );
     }

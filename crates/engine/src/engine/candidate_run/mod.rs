@@ -177,6 +177,8 @@ pub struct CandidateOutcome {
     pub seconds: f64,
     /// Wall time of the attempts before it that had too little memory, in seconds.
     pub lost_seconds: f64,
+    /// The phases that these attempts ended in, and those with no more memory, which are left out since.
+    pub lost_to: OmittedPhases,
     /// Device reads of ideal LRU caches for its phases with limited memory.
     pub ideal_lru: IdealLru,
 }

@@ -52,7 +52,7 @@ pub(super) fn run_in_memory_cgroup(
     left_out: &OmittedPhases,
     tell: &mut dyn FnMut(Option<&str>),
 ) -> Result<Option<CandidateOutcome>> {
-    let mut left_out = left_out.clone();
+    let mut all_out = left_out.clone();
     let mut lost = Duration::ZERO;
     loop {
         // Killed attempts are timed apart, because they are not repeated in later rounds.
@@ -64,17 +64,19 @@ pub(super) fn run_in_memory_cgroup(
                 begun = Some(phase.to_owned());
             }
         };
-        let kills = match attempt(run, fixed, subject, slot, &left_out, &mut tell)? {
+        let kills = match attempt(run, fixed, subject, slot, &all_out, &mut tell)? {
             Attempt::Stopped => return Ok(None),
             Attempt::Done(mut visit) => {
                 visit.seconds = (machine::uptime() - begin).as_secs_f64();
                 visit.lost_seconds = lost.as_secs_f64();
+                all_out.retain(|phase, _| !left_out.contains_key(phase));
+                visit.lost_to = all_out;
                 return Ok(Some(*visit));
             }
-            Attempt::Killed => without(run, subject, begun.as_deref(), "killed by the kernel", &mut left_out),
+            Attempt::Killed => without(run, subject, begun.as_deref(), "killed by the kernel", &mut all_out),
             Attempt::Stuck(patience) => {
                 let why = format!("no end of it in {}", units::seconds(patience.as_secs_f64()));
-                without(run, subject, begun.as_deref(), &why, &mut left_out)
+                without(run, subject, begun.as_deref(), &why, &mut all_out)
             }
         };
         lost += machine::uptime() - begin;

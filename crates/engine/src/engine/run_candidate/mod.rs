@@ -97,6 +97,7 @@ pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
         error: None,
         seconds: 0.0,
         lost_seconds: 0.0,
+        lost_to: OmittedPhases::new(),
         ideal_lru: IdealLru::default(),
     }
 }
