@@ -151,7 +151,7 @@ impl LoopDevice {
     }
 
     /// Unmounts its file system, does `work`, and mounts it again as [`LoopDevice::mount_plainly`] does, whether or not the work
-    /// failed. If it cannot be mounted again, its directory stays empty.
+    /// failed. While it is busy it stays mounted, and nothing is done. If it cannot be mounted again, its directory stays empty.
     pub fn while_unmounted<T>(
         &self,
         kind: &str,
@@ -175,10 +175,15 @@ impl LoopDevice {
     /// Unmounts it if it is mounted, which writes all dirty data. Waits up to 20 s while it is busy, for processes that are
     /// ending.
     pub fn unmount(&mut self) -> Result<()> {
-        self.mounted.take().map_or(Ok(()), |on| unmount_from(&on))
+        let Some(on) = self.mounted.take() else { return Ok(()) };
+        unmount_from(&on).inspect_err(|_| {
+            // Detaches the mount: it disappears now, and remaining users keep it until they close their files.
+            rustix::mount::unmount(&on, rustix::mount::UnmountFlags::DETACH).ok();
+        })
     }
 }
 
+/// Unmounts a directory. Waits up to 20 s while it is busy; if it still is then, it stays mounted.
 fn unmount_from(on: &Path) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(20);
     let begin = machine::uptime();
@@ -187,13 +192,7 @@ fn unmount_from(on: &Path) -> Result<()> {
             Err(rustix::io::Errno::BUSY) if machine::uptime() - begin < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            ended => {
-                if ended.is_err() {
-                    // Detaches the mount: it disappears now, and remaining users keep it until they close their files.
-                    rustix::mount::unmount(on, rustix::mount::UnmountFlags::DETACH).ok();
-                }
-                return ended.with_context(|| format!("`{}` cannot be unmounted", on.display()));
-            }
+            ended => return ended.with_context(|| format!("`{}` cannot be unmounted", on.display())),
         }
     }
 }
