@@ -115,7 +115,11 @@ impl CandidateRun<'_> {
         (self.tell)(Some(phase.id.as_str()));
         let begin = machine::uptime();
         self.close()?;
-        self.own_disk()?.put(&step.copy).with_context(|| format!("the image after `{}`", phase.id))?;
+        let mut memory = self.memory;
+        memory
+            .after_own(|| self.own_disk()?.put(&step.copy))
+            .with_context(|| format!("the image after `{}`", phase.id))?;
+        self.memory = memory;
         self.state.clone_from(&step.state);
         self.aged_bytes = step.aged_bytes;
         self.open_image(phase, step, true)?;
@@ -135,8 +139,14 @@ impl CandidateRun<'_> {
         }
         let class = self.store()?.1;
         self.close()?;
-        let copy = self.own_disk()?.copy().with_context(|| format!("the image after `{}`", phase.id))?;
-        let step = AgedStep { copy, class, state: self.state.clone(), aged_bytes: self.aged_bytes };
+        // The hashes of all blocks stay in memory, which later phases must not count as the store's.
+        let mut memory = self.memory;
+        let keep = || -> Result<AgedStep> {
+            let copy = self.own_disk()?.copy()?;
+            Ok(AgedStep { copy, class, state: self.state.clone(), aged_bytes: self.aged_bytes })
+        };
+        let step = memory.after_own(keep).with_context(|| format!("the image after `{}`", phase.id))?;
+        self.memory = memory;
         self.open_image(phase, &step, false)?;
         if let Ageing::Keeps(steps) = &mut self.ageing {
             steps.insert(phase.id.clone(), step);
