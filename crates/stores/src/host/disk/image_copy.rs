@@ -83,6 +83,11 @@ fn each_block(image: &File, mut each: impl FnMut(usize, u64, &[u8]) -> Result<()
     Ok(())
 }
 
+/// Drops a file that was written back from the page cache, in which it is where files cannot bypass that.
+fn forget(file: &File) {
+    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).ok();
+}
+
 fn hash(block: &[u8]) -> BlockHash {
     Sha256::digest(block).into()
 }
@@ -117,7 +122,8 @@ impl FileCopy {
         })?;
         // Written later, it would be while something is measured.
         copy.file.sync_data()?;
-        rustix::fs::fadvise(&copy.file, 0, None, Advice::DontNeed).ok();
+        forget(&copy.file);
+        forget(image);
         Ok(copy)
     }
 
@@ -137,7 +143,10 @@ impl FileCopy {
             Ok(())
         })?;
         image.sync_data()?;
-        rustix::fs::fadvise(image, 0, None, Advice::DontNeed).ok();
+        // They are read from the disk, and are as cold for the store as after it was aged.
+        forget(image);
+        forget(&base.file);
+        forget(&self.file);
         for (number, offset, len) in written {
             let block = buffer.first(len);
             image.read_exact_at(block, offset)?;
@@ -145,6 +154,7 @@ impl FileCopy {
                 return Ok(false);
             }
         }
+        forget(image);
         Ok(true)
     }
 }
