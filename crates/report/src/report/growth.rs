@@ -101,14 +101,19 @@ fn brief(text: &mut String, result: &RunResult, title: &str) {
     in_terminal(text, title, &all);
 }
 
-/// Says which candidates were aged in one round, whose disk the other rounds read copies of, and which in each round.
+/// Says which candidates were aged in one round, whose disk the other rounds read copies of, and which in each round. A run that was
+/// resumed had lost its copies, and aged its stores once more.
 fn how_aged(result: &RunResult) -> Vec<String> {
-    let visits = |store: &str| result.store_rounds.iter().filter(|visit| visit.store == store).count();
+    let visits = |store: &str| -> Vec<&StoreRound> {
+        result.store_rounds.iter().filter(|visit| visit.store == store).collect()
+    };
     let has_copy = |visit: &&StoreRound| visit.images.iter().any(|image| image.is_copy);
-    let once: BTreeSet<&str> =
+    let copied: BTreeSet<&str> =
         result.store_rounds.iter().filter(has_copy).map(|visit| visit.store.as_str()).collect();
-    let aged = result.curves.iter().map(|of| of.store.as_str()).filter(|store| visits(store) > 1);
-    let each: BTreeSet<&str> = aged.filter(|store| !once.contains(store)).collect();
+    let aged = result.curves.iter().map(|of| of.store.as_str()).filter(|store| visits(store).len() > 1);
+    let each: BTreeSet<&str> = aged.filter(|store| !copied.contains(store)).collect();
+    let is_once = |store: &&str| visits(store).iter().filter(|visit| visit.ages_for_others()).count() <= 1;
+    let (once, anew): (BTreeSet<&str>, BTreeSet<&str>) = copied.into_iter().partition(is_once);
     let listed = |stores: &BTreeSet<&str>| {
         let names: Vec<String> = stores.iter().map(|store| format!("`{store}`")).collect();
         units::listed(&names, "and")
@@ -118,9 +123,14 @@ fn how_aged(result: &RunResult) -> Vec<String> {
          value each, without interval or rank.",
         listed(&once)
     );
+    let told_anew = format!(
+        "Aged once, and once more where the run was resumed: {}. The other rounds read copies of the disk at each age, equal by \
+         SHA-256.",
+        listed(&anew)
+    );
     let told_each =
         format!("Aged in each round: {}, so rounds differ by how a store aged as well.", listed(&each));
-    let all = [(once, told_once), (each, told_each)];
+    let all = [(once, told_once), (anew, told_anew), (each, told_each)];
     all.into_iter().filter(|(stores, _)| !stores.is_empty()).map(|(_, told)| told).collect()
 }
 
@@ -147,4 +157,31 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
         all.push(Block::List(forecasts.collect()));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::how_aged;
+    use crate::report::html::tests::result;
+    use crate::result::StoreRound;
+
+    #[test]
+    fn what_was_aged_again_after_a_resumption_does_not_count_as_aged_once() {
+        let mut result = result(&["a", "b"], Vec::new(), Vec::new());
+        let visit = |store: &str, round: u32, is_copy: bool| -> StoreRound {
+            let images = json!([{"phase": "fill", "sha256": "00", "is_copy": is_copy}]);
+            let value = json!({"round": round, "store": store, "position": 1, "seconds": 1.0, "verified": 1, "images": images,
+                               "footprint": {"store": store, "logical_bytes": 1}});
+            serde_json::from_value(value).unwrap()
+        };
+        let of = |store: &str, aged: &[u32]| {
+            (1..=4).map(|round| visit(store, round, !aged.contains(&round))).collect::<Vec<StoreRound>>()
+        };
+        result.store_rounds = [of("a", &[1]), of("b", &[1, 3])].concat();
+        let [once, anew]: [String; 2] = how_aged(&result).try_into().unwrap();
+        assert!(once.starts_with("Aged once: `a`. "), "{once}");
+        assert!(anew.starts_with("Aged once, and once more where the run was resumed: `b`. "), "{anew}");
+    }
 }
