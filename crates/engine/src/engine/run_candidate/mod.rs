@@ -362,6 +362,8 @@ impl CandidateRun<'_> {
     fn phase(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
         if phase.writes() {
             self.share_opened = None;
+            // The fill of a step ends warm caches anyway: blobs are not read once more to keep them.
+            self.warm &= !phase.fills_a_step();
             self.ensure(self.class(phase.class))?;
         }
         let caught_up = if phase.writes() { self.catch_up(phase) } else { Ok(None) };
