@@ -39,7 +39,7 @@ use crate::store::{ClientSupport as Way, JoinToken, Setup, Store};
 /// Time limit for a process to appear or to open its sessions. A server that restarts answers within that time.
 const READY_PATIENCE: Duration = Duration::from_secs(300);
 /// Time limit for a process to finish its part of a job after rank 0 has: the longer of this duration and this multiple of rank
-/// 0's.
+/// 0's time, or of a log's if its times are longer.
 const DONE_PATIENCE: (Duration, f64) = (Duration::from_secs(120), 20.0);
 /// Time limit for a process to read all blobs of its own store, before a phase and at the end.
 const OWN_PATIENCE: Duration = Duration::from_secs(4 * 3600);
@@ -198,7 +198,7 @@ impl Clients {
     }
 
     /// Runs a job with the workers of all clients. `pool` are those of this process. The job has lists for all workers, a single list
-    /// with a schedule that is split, or requests of a log, whose objects are. Returns the sum of all tallies, and the share of each client.
+    /// with a schedule that is split, or requests of a log, which are as well. Returns the sum of all tallies, and the share of each client.
     pub fn run(
         &self,
         pool: WorkerPool<'_, HostClock>,
@@ -242,7 +242,9 @@ impl Clients {
             // The workers of this process were not ready, so the others must not wait for them.
             start_barrier.give_up()?;
         }
-        let took = machine::uptime() - begin;
+        // The requests of a log that are this process's may all be due long before the others'.
+        let planned_ns = job.log.as_ref().map_or(0, |log| log.planned_ns());
+        let took = (machine::uptime() - begin).max(Duration::from_nanos(planned_ns));
         let reports: Result<Vec<JobResult>> = self.reports(took, stop);
         // A failure here explains more than the clients' reports that they had to give up.
         let own = own?.remove(0);
@@ -420,7 +422,7 @@ impl SharedStore<'_> {
     }
 }
 
-/// Returns the part of a job that one process does: its lists, its share of the schedule, or its share of a log's objects.
+/// Returns the part of a job that one process does: its lists, or its share of the schedule or of a log's requests.
 fn part_of(job: &Job, workers: usize, part: ProcessShare) -> Job {
     let log = job.log.as_ref().map(|log| log.of_part(part));
     let lists = match job.open {

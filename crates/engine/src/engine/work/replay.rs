@@ -108,7 +108,7 @@ impl CandidateRun<'_> {
         let mut uses = vec![0; self.state.alive.len()];
         ops.all().for_each(|op| uses[op.blob as usize] += 1);
         round.hot = hottest(&uses, &self.state);
-        // All requests of an object are one client's. Clients with stores of their own all do the same.
+        // All requests of an object that some write are one client's. Clients with stores of their own all do the same.
         let sharing = if self.is_one_for_each_client() { 1 } else { clients };
         for op in ops.all().filter(|op| !op.kind.reads()) {
             self.state.apply_by(&op, (op.blob as usize % (workers * sharing) / workers) as u32);

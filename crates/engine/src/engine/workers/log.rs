@@ -23,13 +23,12 @@ pub struct LogOps {
     generations: Vec<u32>,
     /// Nanoseconds of the phase in a microsecond of the log; `None` for a closed loop.
     pace: Option<f64>,
-    /// The next request, if any worker may take it.
+    /// The next request of this process, if any worker of it may take it.
     next: AtomicUsize,
-    /// True if all requests of an object go to one worker, in order: some write, and none may overtake a write; or several processes
-    /// have their shares of the objects.
+    /// True if all requests of an object go to one worker, in order: some write, and none may overtake a write.
     by_object: bool,
     is_mixed: bool,
-    /// The process whose objects' requests are done here.
+    /// The process whose share of the requests is done here.
     part: ProcessShare,
 }
 
@@ -69,9 +68,9 @@ impl LogOps {
         }
     }
 
-    /// Returns the share of one process: the requests of every n-th object, at their own times.
+    /// Returns the share of one process, at its own times: every n-th request, or those of every n-th object if some write.
     pub fn of_part(&self, part: ProcessShare) -> Arc<LogOps> {
-        let by_object = self.by_object || part.of > 1;
+        let by_object = self.by_object || (part.of > 1 && self.writes());
         let sent = SentLog { by_object, index: part.index, of: part.of, ..self.sent() };
         LogOps::received(&self.log, sent)
     }
@@ -124,6 +123,11 @@ impl LogOps {
         self.is_mixed
     }
 
+    /// Nanoseconds from the start until the last request is due, be it that of another process; 0 in a closed loop.
+    pub fn planned_ns(&self) -> u64 {
+        self.count.checked_sub(1).and_then(|last| self.due(last)).unwrap_or(0)
+    }
+
     /// Size bands that ops fall into.
     pub fn bands(&self) -> [bool; BANDS.len()] {
         let mut bands = [false; BANDS.len()];
@@ -141,7 +145,7 @@ impl LogOps {
     #[inline]
     pub(super) fn take(&self, at: &mut usize, (worker, workers): (usize, usize)) -> Option<usize> {
         if !self.by_object {
-            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            let place = self.next.fetch_add(1, Ordering::Relaxed) * self.part.of + self.part.index;
             return (place < self.count).then_some(place);
         }
         let (hand, hands) = (self.part.index * workers + worker, self.part.of * workers);
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn several_processes_do_each_request_once_and_each_object_is_of_one() {
+    fn several_processes_do_each_request_once_and_what_is_written_is_of_one() {
         for (writes, of, workers) in [(false, 2, 1), (false, 3, 2), (true, 4, 1), (true, 2, 3)] {
             let log = log(writes);
             let all = LogOps::new(&log, 900, vec![7; 50], Some(1.0), workers);
@@ -265,9 +269,16 @@ mod tests {
                 let sent = all.of_part(ProcessShare { index, of }).sent();
                 let text = serde_json::to_string(&sent).unwrap();
                 let part = LogOps::received(&log, serde_json::from_str(&text).unwrap());
+                // However early its own last request is due.
+                assert_eq!(part.planned_ns(), all.due(899).unwrap());
                 for place in taken(&part, workers).concat() {
                     assert_eq!((part.op(place), part.due(place)), (all.op(place), all.due(place)));
-                    assert_eq!(*owner[part.op(place).blob as usize].get_or_insert(index), index);
+                    // A hot object that is only read must not wait for one worker while others are idle.
+                    let owner = match writes {
+                        true => *owner[part.op(place).blob as usize].get_or_insert(index),
+                        false => place % of,
+                    };
+                    assert_eq!(owner, index);
                     places.push(place);
                 }
             }
