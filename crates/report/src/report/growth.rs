@@ -113,7 +113,7 @@ fn how_aged(result: &RunResult) -> Vec<String> {
     let aged = result.curves.iter().map(|of| of.store.as_str()).filter(|store| visits(store).len() > 1);
     let each: BTreeSet<&str> = aged.filter(|store| !copied.contains(store)).collect();
     let is_once = |store: &&str| visits(store).iter().filter(|visit| visit.ages_for_others()).count() <= 1;
-    let (once, anew): (BTreeSet<&str>, BTreeSet<&str>) = copied.into_iter().partition(is_once);
+    let (once, again): (BTreeSet<&str>, BTreeSet<&str>) = copied.into_iter().partition(is_once);
     let listed = |stores: &BTreeSet<&str>| {
         let names: Vec<String> = stores.iter().map(|store| format!("`{store}`")).collect();
         units::listed(&names, "and")
@@ -123,14 +123,14 @@ fn how_aged(result: &RunResult) -> Vec<String> {
          value each, without interval or rank.",
         listed(&once)
     );
-    let told_anew = format!(
+    let told_again = format!(
         "Aged once, and once more where the run was resumed: {}. The other rounds read copies of the disk at each age, equal by \
          SHA-256.",
-        listed(&anew)
+        listed(&again)
     );
     let told_each =
         format!("Aged in each round: {}, so rounds differ by how a store aged as well.", listed(&each));
-    let all = [(once, told_once), (anew, told_anew), (each, told_each)];
+    let all = [(once, told_once), (again, told_again), (each, told_each)];
     all.into_iter().filter(|(stores, _)| !stores.is_empty()).map(|(_, told)| told).collect()
 }
 
@@ -180,8 +180,8 @@ mod tests {
             (1..=4).map(|round| visit(store, round, !aged.contains(&round))).collect::<Vec<StoreRound>>()
         };
         result.store_rounds = [of("a", &[1]), of("b", &[1, 3])].concat();
-        let [once, anew]: [String; 2] = how_aged(&result).try_into().unwrap();
+        let [once, again]: [String; 2] = how_aged(&result).try_into().unwrap();
         assert!(once.starts_with("Aged once: `a`. "), "{once}");
-        assert!(anew.starts_with("Aged once, and once more where the run was resumed: `b`. "), "{anew}");
+        assert!(again.starts_with("Aged once, and once more where the run was resumed: `b`. "), "{again}");
     }
 }

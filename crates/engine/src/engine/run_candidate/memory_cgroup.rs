@@ -273,7 +273,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let plan =
             resolved("stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-tight']\nbudget = '60s'");
-        let mut timer = PhaseTimer::of(&plan, planned);
+        let mut timer = PhaseTimer::with_limit(&plan, planned);
         let heard = listen(reader, [&stop, &stop], [None, None], &mut |_| (), &mut timer).unwrap();
         speaker.join().unwrap();
         heard

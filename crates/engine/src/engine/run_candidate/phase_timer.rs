@@ -72,7 +72,7 @@ mod tests {
 
     impl<'a> PhaseTimer<'a> {
         /// Times the phases of a plan with exactly this limit.
-        pub(in super::super) fn of(plan: &'a Plan, planned: Option<Duration>) -> PhaseTimer<'a> {
+        pub(in super::super) fn with_limit(plan: &'a Plan, planned: Option<Duration>) -> PhaseTimer<'a> {
             PhaseTimer {
                 plan,
                 corpus_id: CorpusId::ONLY,
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn only_phases_that_read_alike_tell_slow_from_stuck() {
         let plan = plan();
-        let mut timer = PhaseTimer::of(&plan, Some(Duration::from_secs(10)));
+        let mut timer = PhaseTimer::with_limit(&plan, Some(Duration::from_secs(10)));
         let begins =
             [("fill", 0), ("read-warm", 60), ("read-tight", 61), ("read-tight-zipf", 70), ("overwrite", 71)];
         assert_eq!(limits(&mut timer, &begins), [None, None, Some(10), Some(27), None]);
