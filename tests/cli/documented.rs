@@ -328,6 +328,7 @@ const TABLE: &[Row] = &[
     ),
     row("xz -dc access.log.xz | blobwise trace -", "not: it needs a shell; tests/cli/trace.rs has a pipe"),
     row("blobwise run --trace access.log", short!("run --trace access.log")),
+    row("blobwise run --trace access.log --files /srv/www", short!("run --trace access.log --files uploads")),
     row(
         "blobwise run --trace access.log --limit p99=50ms",
         short!("run --trace access.log --limit p50=50ms"),
@@ -514,7 +515,7 @@ fn made() -> Names {
     copied(examples, &work.path("examples/own-store")).unwrap();
     std::fs::write(work.path("plan.toml"), PLAN).unwrap();
     std::fs::write(work.path("prices.toml"), PRICES).unwrap();
-    let requests = "192.0.2.1 - - [30/Nov/2026:09:00:02 +0000] \"GET /a HTTP/1.1\" 200 500\n";
+    let requests = "192.0.2.1 - - [30/Nov/2026:09:00:02 +0000] \"GET /7 HTTP/1.1\" 200 780\n";
     std::fs::write(work.path("access.log"), requests.repeat(9)).unwrap();
     std::fs::write(work.path("requests.csv"), "1,get,a,x,500\n2,put,a,x,500\n").unwrap();
     // A run with claims has no advice, and so no month and no mix.
