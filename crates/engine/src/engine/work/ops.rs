@@ -17,7 +17,7 @@ use crate::plan::{
 use crate::result::{CacheProof, FixedLength, Round};
 use crate::rules::READ_SECONDS_MIN;
 use crate::rules::SHORT_OPS;
-use crate::store::{Capabilities, Durability};
+use crate::store::{Capabilities, Durability, Mode};
 
 /// Factor by which an open loop is planned longer than asked: its last op is due before its end, and would make it too short.
 const OPEN_STRETCH: f64 = 1.1;
@@ -357,6 +357,12 @@ impl CandidateRun<'_> {
             return self.change(gone);
         }
         (self.growth.blobs, self.warm) = (blobs, false);
+        let class = self.store()?.1;
+        if class == Durability::None && self.caps().persistent {
+            // What was put without flushes may be in the store's memory only, and take no space, until it is closed.
+            self.close()?;
+            self.open_as(class, Mode::Open)?;
+        }
         self.note_space(round)
     }
 

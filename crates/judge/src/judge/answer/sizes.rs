@@ -117,21 +117,22 @@ fn largest_group(result: &RunResult, axis: &SizeSweep) -> Option<Comparability> 
 /// on those that did not grow to the last step.
 pub(super) fn by_steps(plan: &Design, result: &RunResult) -> Vec<String> {
     let all_steps = plan.steps();
+    let is_by_age = plan.text.age.is_some();
+    let variable = if is_by_age { "age" } else { "number of blobs" };
     let of_phase = |(name, steps): &(&str, Vec<(u64, &Phase)>)| {
-        let (variable, unit) = match plan.text.age {
-            Some(_) => ("age", AGES),
-            None => ("number of blobs", BLOBS),
-        };
-        let axis = SizeSweep::of_steps(name, steps, unit);
+        let axis = SizeSweep::of_steps(name, steps, if is_by_age { AGES } else { BLOBS });
         let main = largest_group(result, &axis)?;
-        Some(format!("`{name}` by {variable}: {}", winners(result, &axis, &main)))
+        Some((winners(result, &axis, &main), (*name).to_owned()))
     };
+    let sentence =
+        |(winners, phases): &(String, Vec<String>)| format!("{} by {variable}: {winners}", names(phases));
+    let by_phase = units::grouped(all_steps.iter().filter_map(of_phase));
     let stopped = |cell: &&Cell| cell.status == Status::NotPossible && cell.stored_blobs.is_some();
     let is_fill = |cell: &&Cell| all_steps.first().is_some_and(|(fill, _)| whole_of(&cell.phase) == *fill);
     let why = |cell: &Cell| Some((in_a_line(cell.reason.as_deref()?).to_owned(), cell.store.clone()));
     let ended = result.results.iter().filter(stopped).filter(is_fill).filter_map(why);
     let ended = with_reasons(ended).map(|list| format!("Not grown to the last step: {list}."));
-    all_steps.iter().filter_map(of_phase).chain(ended).collect()
+    by_phase.iter().map(sentence).chain(ended).collect()
 }
 
 /// Lists the amounts at which no candidate was measured, with reasons.
@@ -272,7 +273,7 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut text = match stretches.as_slice() {
         [] if (1..VERDICT_ROUNDS as usize).contains(&rounds) => {
-            format!("too few rounds to tell; to find out: `--rounds {VERDICT_ROUNDS}`.")
+            return format!("too few rounds to tell; to find out: `--rounds {VERDICT_ROUNDS}`.");
         }
         [] if axis.whole.is_some() => "no candidate is ranked at any share.".to_owned(),
         [] => format!("no {} has a ranked candidate.", axis.unit.one),
@@ -328,13 +329,19 @@ fn note(candidates: &mut Vec<(String, Vec<u64>)>, candidate: &str, size: u64) {
     }
 }
 
-/// Formats candidates with their sizes.
+/// Formats candidates with their sizes: three or more in a row as a range.
 fn at_sizes(axis: &SizeSweep, candidates: &[(String, Vec<u64>)]) -> String {
+    let amounts = axis.amounts();
+    let is_next = |one: &u64, other: &u64| amounts.windows(2).any(|pair| pair == [*one, *other]);
+    let row_text = |row: &[u64]| match row {
+        [first, _, .., last] => format!("{} to {}", axis.shown(*first), axis.shown(*last)),
+        _ => row.iter().map(|size| axis.shown(*size)).collect::<Vec<_>>().join(", "),
+    };
     let list: Vec<String> = candidates
         .iter()
         .map(|(candidate, sizes)| {
-            let sizes: Vec<String> = sizes.iter().map(|size| axis.shown(*size)).collect();
-            format!("`{candidate}` at {}", sizes.join(", "))
+            let rows: Vec<String> = sizes.chunk_by(is_next).map(row_text).collect();
+            format!("`{candidate}` at {}", rows.join(", "))
         })
         .collect();
     list.join("; ")
