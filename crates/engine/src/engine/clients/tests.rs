@@ -232,7 +232,7 @@ fn a_log_is_replayed_at_its_times_and_each_object_by_one_client() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let log = dir.path().join("log");
     let line = |n: u64| {
-        let (key, op) = (n * 7 % 40, if n % 3 == 0 && n * 7 % 40 < 20 { "put" } else { "get" });
+        let (key, op) = (n * 7 % 40, if n.is_multiple_of(3) && n * 7 % 40 < 20 { "put" } else { "get" });
         format!("1.{n:03},{op},{key},{}\n", 100 + key)
     };
     std::fs::write(&log, "time,op,key,bytes\n".to_owned() + &(0..400).map(line).collect::<String>()).unwrap();
