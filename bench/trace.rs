@@ -72,7 +72,7 @@ impl Reads {
         })?;
         let log = Arc::clone(corpus.log.as_ref().context("no log was read")?);
         let phase = of_objects(&planned, &log)?;
-        let bed = Bed::of("files/hashed", corpus)?;
+        let bed = Bed::with_corpus("files/hashed", corpus)?;
         fill(bed.store.as_ref(), &bed.corpus, &mut State::empty(&bed.corpus))?;
         Ok(Reads { bed, phase, log })
     }

@@ -70,11 +70,11 @@ impl Bed {
 
     /// The same with nothing in it, and no gets.
     pub fn empty(store: &str, sizes: Sizes, blobs: u64) -> Result<Bed> {
-        Bed::of(store, Corpus::random("bench", sizes, blobs, 1)?)
+        Bed::with_corpus(store, Corpus::random("bench", sizes, blobs, 1)?)
     }
 
     /// The same for the blobs of a corpus.
-    pub fn of(store: &str, corpus: Corpus) -> Result<Bed> {
+    pub fn with_corpus(store: &str, corpus: Corpus) -> Result<Bed> {
         let place = Place::make(Path::new("."))?;
         let dir = place.path().join("store");
         std::fs::create_dir(&dir)?;

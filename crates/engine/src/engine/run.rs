@@ -1151,18 +1151,7 @@ mod tests {
         assert_eq!(given(&plan, &records, &foreseen(9.0)), Some(9.0));
         let mut visit = crate::engine::run_candidate::nothing_yet(subject);
         visit.seconds = 11.0;
-        let slot = RoundSlot {
-            round: 1,
-            position: 1,
-            idle: IdleActivity::default(),
-            resident: false,
-            own_memory: OwnMemory::default(),
-            patience: None,
-            planned: None,
-            until: None,
-            grows_until: None,
-        };
-        keep(&mut records, &subject, slot, visit);
+        keep(&mut records, &subject, RoundSlot::first(), visit);
         assert_eq!(given(&plan, &records, &foreseen(9.0)), Some(11.0), "a resumed run has no pilot");
         let endless = resolved("stores = ['files/flat']\nrounds = 2");
         assert_eq!(given(&endless, &records, &VisitSeconds::new()), None);

@@ -201,7 +201,7 @@ impl Corpus {
         seed: u64,
         progress: &mut dyn FnMut(Reading),
     ) -> Result<Corpus> {
-        let tree = dir.map(FileTree::of).transpose().context("--files")?;
+        let tree = dir.map(FileTree::walk).transpose().context("--files")?;
         let index = tree.as_ref().map(|tree| Arc::new(tree.index()));
         let mut log = Replay::read(file, selection, index, progress).context("--trace")?;
         let sizes = log.sizes().to_vec();

@@ -240,7 +240,7 @@ pub(super) struct FileTree<'a> {
 
 impl<'a> FileTree<'a> {
     /// Finds the files that a corpus of the directory would be taken from.
-    pub fn of(dir: &'a Path) -> Result<FileTree<'a>> {
+    pub fn walk(dir: &'a Path) -> Result<FileTree<'a>> {
         Ok(FileTree { dir, files: walk(dir, &mut SkippedFiles::default())? })
     }
 
@@ -633,7 +633,7 @@ mod tests {
         for (name, bytes) in [("a", 40_000), ("b", 41_000), ("c", 50), ("d", 60)] {
             std::fs::write(dir.path().join(name), vec![name.as_bytes()[0]; bytes]).unwrap();
         }
-        let tree = FileTree::of(dir.path()).unwrap();
+        let tree = FileTree::walk(dir.path()).unwrap();
         std::fs::remove_file(dir.path().join("c")).unwrap();
         std::fs::write(dir.path().join("d"), b"shrunk").unwrap();
         let sizes = [60, 41_000, 70, 50, 40_000];

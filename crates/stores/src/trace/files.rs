@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::percent_decode_str;
+
 /// A file that has the path of an object of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectFile {
@@ -14,7 +16,8 @@ pub struct ObjectFile {
     pub bytes: u64,
 }
 
-/// Files of a directory by their paths below it. Only a path that is one of theirs is found, so that none leads out of it.
+/// The files of a directory, keyed by their paths below it. A path is looked up here and never opened, so `..` in a log cannot lead
+/// out of the directory.
 #[derive(Debug)]
 pub struct PathIndex {
     files: HashMap<PathBuf, ObjectFile>,
@@ -30,7 +33,7 @@ impl PathIndex {
     /// Returns the file that an object's path in a log means: decoded and without the query, or as it is.
     pub(super) fn find(&self, path: &str) -> Option<ObjectFile> {
         let name = path.split('?').next().unwrap_or(path);
-        self.at(&decoded(name)).or_else(|| self.at(path.as_bytes()))
+        self.at(&percent_decode_str(name).collect::<Vec<u8>>()).or_else(|| self.at(path.as_bytes()))
     }
 
     fn at(&self, path: &[u8]) -> Option<ObjectFile> {
@@ -39,22 +42,6 @@ impl PathIndex {
         let below = Some(&path[begin..]).filter(|below| !below.ends_with(b"/"))?;
         self.files.get(Path::new(OsStr::from_bytes(below))).copied()
     }
-}
-
-/// Decodes each `%` that two hexadecimal digits follow.
-fn decoded(path: &str) -> Vec<u8> {
-    let bytes = path.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let digits = if *byte == b'%' { path.get(at + 1..at + 3) } else { None };
-        // A sign would be read as a part of the number.
-        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-        let coded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(coded.unwrap_or(*byte));
-        at += if coded.is_some() { 3 } else { 1 };
-    }
-    decoded
 }
 
 #[cfg(test)]

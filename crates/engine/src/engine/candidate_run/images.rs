@@ -64,7 +64,7 @@ pub(in crate::engine) struct AgedStep {
 #[derive(Debug)]
 pub(in crate::engine) enum Ageing {
     /// It fills and ages a store, and keeps nothing of it.
-    Anew,
+    Unkept,
     /// It fills and ages a store, and keeps these images for later rounds.
     Keeps(BTreeMap<String, AgedStep>),
     /// It reads copies of what an earlier round kept.
@@ -72,10 +72,10 @@ pub(in crate::engine) enum Ageing {
 }
 
 impl Ageing {
-    /// Decides it for a candidate in a round.
-    pub(in crate::engine) fn of(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> Ageing {
+    /// Decides where a candidate has them from in a round.
+    pub(in crate::engine) fn decide(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> Ageing {
         if slot.round == 0 || images_kept(run.plan, subject.candidate) == 0 {
-            return Ageing::Anew;
+            return Ageing::Unkept;
         }
         let known = run.images.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&subject.candidate.label) {
@@ -88,7 +88,7 @@ impl Ageing {
     pub(in crate::engine) fn copied_round(&self) -> Option<u32> {
         match self {
             Ageing::Copies(aged) => Some(aged.round),
-            Ageing::Anew | Ageing::Keeps(_) => None,
+            Ageing::Unkept | Ageing::Keeps(_) => None,
         }
     }
 }

@@ -132,6 +132,24 @@ pub struct RoundSlot {
     pub grows_until: Option<Duration>,
 }
 
+#[cfg(test)]
+impl RoundSlot {
+    /// The first slot of round 1, without any limit of time.
+    pub fn first() -> RoundSlot {
+        RoundSlot {
+            round: 1,
+            position: 1,
+            idle: IdleActivity::default(),
+            resident: false,
+            own_memory: OwnMemory::default(),
+            patience: None,
+            planned: None,
+            until: None,
+            grows_until: None,
+        }
+    }
+}
+
 /// Ids of phases to leave out, with the reasons why they are not possible.
 pub type OmittedPhases = BTreeMap<String, String>;
 

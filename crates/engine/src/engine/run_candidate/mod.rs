@@ -115,7 +115,7 @@ fn run_in_this_process(
     let begin = machine::uptime();
     // Only for servers given by URL. A private server listens on a new port each time, to which no client port is still held.
     let waited = subject.candidate.url().map_or(Duration::ZERO, |_| machine::wait_for_ports(run.stop));
-    let ageing = Ageing::of(run, subject, slot);
+    let ageing = Ageing::decide(run, subject, slot);
     let dir = directory(run, subject, ageing.copied_round().unwrap_or(slot.round));
     let place = run.place_of(subject.candidate);
     let mut candidate_run = CandidateRun {

@@ -66,8 +66,6 @@ impl<'a> PhaseTimer<'a> {
 mod tests {
     use super::*;
     use crate::corpus::Corpus;
-    use crate::engine::candidate_run::OwnMemory;
-    use crate::engine::resources::IdleActivity;
     use crate::engine::work::resolved;
 
     impl<'a> PhaseTimer<'a> {
@@ -106,15 +104,9 @@ mod tests {
             CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
         let given = |planned: Option<u64>, patience: Option<u64>, warm: u64| {
             let slot = RoundSlot {
-                round: 1,
-                position: 1,
-                idle: IdleActivity::default(),
-                resident: false,
-                own_memory: OwnMemory::default(),
                 patience: patience.map(Duration::from_secs),
                 planned: planned.map(Duration::from_secs),
-                until: None,
-                grows_until: None,
+                ..RoundSlot::first()
             };
             let mut timer = PhaseTimer::new(&plan, subject, slot);
             limits(&mut timer, &[("fill", 0), ("read-warm", 6), ("read-tight", 6 + warm)])[2]
