@@ -159,10 +159,12 @@ fn on_hosts(home: &Home, (servers, programs): Programs<'_>, of: &[&str]) -> Comm
     command
 }
 
-/// The launcher with so many clients of this program.
-fn mpirun(clients: usize, arguments: &[&str]) -> Command {
+/// The launcher with so many clients of this program. What it keeps meanwhile is in `home`: two launchers that start at once in one
+/// directory both make its `ompi.HOST.UID`, and the second gives up.
+fn mpirun(home: &Home, clients: usize, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "100", "mpirun", "--allow-run-as-root", "--oversubscribe"]);
+    command.args(["--mca", "orte_tmpdir_base"]).arg(home.0.path());
     command.args(["--bind-to", "none", "-np", &clients.to_string(), BLOBWISE]).args(arguments);
     command.stdin(Stdio::null());
     command
@@ -223,7 +225,7 @@ fn done(home: &Home, clients: usize, of: &[&str]) -> Value {
 /// The result of a run with these arguments.
 fn ended(home: &Home, clients: usize, arguments: &[String]) -> Value {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Output { status, stdout, stderr } = mpirun(clients, &arguments).output().unwrap();
+    let Output { status, stdout, stderr } = mpirun(home, clients, &arguments).output().unwrap();
     let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).join("\n");
     assert!(status.success(), "{clients} clients: {said}");
     assert_eq!(home.left(), [] as [PathBuf; 0]);
@@ -454,7 +456,7 @@ fn killed() {
         reason = "`timeout` ends the launcher, and the launcher its processes"
     )]
     let mut launcher: Child =
-        mpirun(3, &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        mpirun(&home, 3, &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     until("three visits are measured", || home.visits() >= 3);
     let (victim, _) =
         processes(&home.place()).into_iter().find(|(_, rank)| rank.as_deref() == Some("2")).unwrap();
@@ -607,12 +609,12 @@ fn refused() {
         let home = Home::new();
         let arguments = home.run(&of);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Output { status, stderr, .. } = mpirun(2, &arguments).output().unwrap();
+        let Output { status, stderr, .. } = mpirun(&home, 2, &arguments).output().unwrap();
         let said = String::from_utf8_lossy(&stderr);
         assert!(!status.success() && said.contains(why), "{said}");
         assert!(!home.place().exists() && !home.out().exists());
     }
-    let Output { status, stderr, .. } = mpirun(2, &["selftest"]).output().unwrap();
+    let Output { status, stderr, .. } = mpirun(&Home::new(), 2, &["selftest"]).output().unwrap();
     let said = String::from_utf8_lossy(&stderr);
     assert!(!status.success() && said.contains("`blobwise selftest` is for one"), "{said}");
 }
