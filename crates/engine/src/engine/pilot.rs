@@ -17,7 +17,7 @@ use super::candidate_run::{CandidateOutcome, PhaseOutcome, PilotOutcome};
 use super::work::{self, BudgetParameters, Forecast, LengthInputs};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{
-    MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN,
+    MEMORY_KEPT, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN,
 };
 
 /// Number of rounds of a run, as far as its plan and its budget allow.
@@ -211,14 +211,14 @@ fn shrunk(
 }
 
 /// True if every phase keeps its figures with a share of the corpora: enough ops to be ranked by their number, if it had them
-/// before, and no memory limit so low that no candidate can be held to it. Instead of that number of ops, five rounds of the
+/// before, and no memory limit so low that candidates get stuck. Instead of that number of ops, five rounds of the
 /// default size are enough for a sample that was given more: a rank without them would make no verdict.
 pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
     corpora.iter().zip(&plan.corpora).all(|(corpus, planned)| {
         let part = part_of(corpus.blobs(), share);
         let bytes: u64 = corpus.sizes.iter().take(part as usize).map(|size| u64::from(*size)).sum();
         let is_held =
-            |bytes: u64, phase: &Phase| plan.memory_of(phase, bytes).is_none_or(|of| of >= MEMORY_MIN);
+            |bytes: u64, phase: &Phase| plan.memory_of(phase, bytes).is_none_or(|of| of >= MEMORY_KEPT);
         let stays_held = |phase: &Phase| is_held(bytes, phase) || !is_held(corpus.bytes(), phase);
         let by_rounds =
             share >= planned.default_share && plan.rounds.unwrap_or(ROUNDS_WANTED) >= VERDICT_ROUNDS;
