@@ -108,7 +108,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for (beside, alone) in [(1, "leads alone in 1 of 2"), (2, "is tied in all of them")] {
         let said = at_best(beside);
         let best = format!(
-            "`a`. Nothing is proved faster in any column; it {alone}. Next best is `b`, which makes a request"
+            "`a`. No other is proved faster in any column; it {alone}. Next best is `b`, which makes a request"
         );
         assert!(said.contains(&best), "{said}");
     }

@@ -230,9 +230,9 @@ fn leads_everywhere(advice: &Advice, store: &str) -> String {
     let (alone, columns) = (advice.situations.iter().filter(is_alone).count(), advice.situations.len());
     match alone {
         all if all == columns => "It is the fastest in every column.".to_owned(),
-        0 => "Nothing is proved faster in any column; it is tied in all of them.".to_owned(),
+        0 => "No other is proved faster in any column; it is tied in all of them.".to_owned(),
         some => {
-            format!("Nothing is proved faster in any column; it leads alone in {some} of {columns}.")
+            format!("No other is proved faster in any column; it leads alone in {some} of {columns}.")
         }
     }
 }
