@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
+use blobwise::host::server::{Launch, Server, SocketDir, free_port, from_cache, run_to_end};
 use blobwise::stores::{self, Entry};
 
 use crate::program::{Said, Work, start};
@@ -39,6 +40,17 @@ pub fn program(store: &str) -> PathBuf {
     adapter.programs[0].find().unwrap().path
 }
 
+/// Makes the data directory of a new server: a copy of one that `make` makes for all trials, which takes it seconds of processor time.
+fn new_data(program: &Path, data: &Path, make: impl FnOnce(&Path) -> anyhow::Result<()>) {
+    // Whoever comes next waits for the first one, and copies.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _made = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = program.canonicalize().unwrap();
+    let installed = program.metadata().unwrap().modified().unwrap();
+    let name = format!("{} of {installed:?}", program.display());
+    from_cache(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("data"), &name, data, make).unwrap();
+}
+
 // ---- PostgreSQL ------------------------------------------------------------------------------------------------------
 
 /// Path of a PostgreSQL program, which is next to the server's real file and not next to a link to it.
@@ -54,8 +66,10 @@ pub fn postgres(settings: &[&str]) -> Theirs {
     std::fs::write(dir.join("password"), PASSWORD).unwrap();
     let options = ["-U", "owner", "--auth=scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"];
     let initdb = of_postgres("initdb");
-    let launch = Launch::new(&initdb, &dir).arg("-D").arg(dir.join("data")).args(options);
-    run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE).unwrap();
+    new_data(&initdb, &dir.join("data"), |data| {
+        let launch = Launch::new(&initdb, &dir).arg("-D").arg(data).args(options);
+        run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE)
+    });
     started_postgres(work, settings)
 }
 
@@ -140,10 +154,11 @@ fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) ->
 /// Options for the directories of data and of temporary tables. A starting server removes other servers' files from a shared
 /// temporary directory.
 #[cfg(feature = "mysql")]
-fn places(dir: &Path) -> [String; 3] {
-    std::fs::create_dir_all(dir.join("tmp")).unwrap();
-    let place = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
-    ["--no-defaults".to_owned(), place("datadir", "data"), place("tmpdir", "tmp")]
+fn places(dir: &Path, data: &Path) -> [String; 3] {
+    let temporary = dir.join("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let place = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+    ["--no-defaults".to_owned(), place("datadir", data), place("tmpdir", &temporary)]
 }
 
 /// Starts MariaDB with these flags.
@@ -178,12 +193,14 @@ pub fn mariadb_on(size: &str, is_for_log: bool) -> Theirs {
 #[cfg(feature = "mysql")]
 fn mariadb_by(work: Work, server: &Path, more: &[&str]) -> Theirs {
     let dir = work.path("theirs");
-    let places = places(&dir);
-    let install = Path::new("/usr/bin/mariadb-install-db");
+    let (data, install) = (dir.join("data"), Path::new("/usr/bin/mariadb-install-db"));
+    let of_server = places(&dir, &data);
     let options = ["--auth-root-authentication-method=normal", "--skip-test-db"];
-    run_to_end(&Launch::new(install, &dir).args(&places).args(options), PATIENCE).unwrap();
+    new_data(&program("mariadb/blob"), &data, |data| {
+        run_to_end(&Launch::new(install, &dir).args(places(&dir, data)).args(options), PATIENCE)
+    });
     std::fs::write(dir.join("first.sql"), users("IDENTIFIED BY")).unwrap();
-    started_mysql(work, server, &places, more)
+    started_mysql(work, server, &of_server, more)
 }
 
 /// Starts MySQL with these flags.
@@ -191,17 +208,23 @@ fn mariadb_by(work: Work, server: &Path, more: &[&str]) -> Theirs {
 pub fn mysql(more: &[&str]) -> Theirs {
     let work = Work::new();
     let (dir, program) = (work.path("theirs"), program("mysql/blob"));
-    let mut first = places(&dir).to_vec();
+    // The package's directory for users' files may be missing.
+    let mut usual = vec!["--secure-file-priv=NULL".to_owned()];
     // A program unpacked from an archive does not know where it is.
     let home = program.parent().unwrap().parent().unwrap();
     if home.join("share/charsets").exists() && home != Path::new("/usr") {
-        first.push(format!("--basedir={}", home.display()));
-        first.push(format!("--lc-messages-dir={}", home.join("share").display()));
-        first.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
+        usual.push(format!("--basedir={}", home.display()));
+        usual.push(format!("--lc-messages-dir={}", home.join("share").display()));
+        usual.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
     }
-    // The package's directory for users' files may be missing.
-    first.push("--secure-file-priv=NULL".to_owned());
-    run_to_end(&Launch::new(&program, &dir).args(&first).arg("--initialize-insecure"), PATIENCE).unwrap();
+    let data = dir.join("data");
+    new_data(&program, &data, |data| {
+        let launch = Launch::new(&program, &dir).args(places(&dir, data)).args(&usual);
+        run_to_end(&launch.arg("--initialize-insecure"), PATIENCE)
+    });
+    // It has the server's name among others, which no two may share.
+    std::fs::remove_file(data.join("auto.cnf")).ok();
+    let first = [&places(&dir, &data)[..], &usual[..]].concat();
     // The newer password method needs TLS or the server's key; MySQL 9 has no other.
     let said = Command::new(&program).args(["--no-defaults", "--version"]).output().unwrap();
     let is_old =
