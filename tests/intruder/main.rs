@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use blobwise::host::place::Place;
@@ -45,8 +46,11 @@ fn main() -> ExitCode {
         ("without user namespaces nothing of root's is started".into(), Box::new(no_namespaces)),
         ("a server has no variables that may be secret".into(), Box::new(environment)),
     ];
-    acts.extend(of_every_server());
-    acts.push(("ftp hands out nothing but blobs, with the secret too".into(), Box::new(ftp_with_secret)));
+    // A data directory that was made for one server is copied for the next; the last act removes it.
+    let cache = Arc::new(place());
+    acts.extend(of_every_server(&cache));
+    let ftp: Act = Box::new(move || ftp_with_secret(&cache));
+    acts.push(("ftp hands out nothing but blobs, with the secret too".into(), ftp));
     acts.push(("what lies open is found".into(), Box::new(wide_open)));
     let trials = acts.into_iter().map(|(name, check)| match is_root {
         true => Trial::test(name, check),
@@ -214,13 +218,14 @@ fn lacks(adapter: &Adapter, changed: &Changes) -> Option<String> {
     adapter.lacks(&options(adapter, changed)).map(|error| format!("{error:#}"))
 }
 
-fn of_every_server() -> Vec<(String, Act)> {
+fn of_every_server(cache: &Arc<Place>) -> Vec<(String, Act)> {
     let candidates = candidates().into_iter();
     let there = candidates.filter(|(_, adapter, changed)| lacks(adapter, changed).is_none());
     there
         .map(|(name, adapter, changed)| {
+            let cache = Arc::clone(cache);
             let check: Act = Box::new(move || {
-                with_store(adapter, &changed, |store, dir, key, canary| {
+                with_store(&cache, adapter, &changed, |store, dir, key, canary| {
                     let mut session = store.session()?;
                     session.put(key, canary.as_bytes())?;
                     // The owner has it; what is open then is what is tried.
@@ -254,14 +259,16 @@ fn missing() -> Vec<(String, String)> {
     missing.collect()
 }
 
-/// Opens a store in a place of its own, and lets `check` have it, its directory, a key and what a blob is to have in it.
+/// Opens a store in a place of its own, and lets `check` have it, its directory, a key and what a blob is to have in it. Data
+/// directories that are made once lie in `cache`.
 fn with_store(
+    cache: &Place,
     adapter: &'static Adapter,
     changed: &[(&str, &str)],
     check: impl FnOnce(&dyn Store, &Path, &Key, &str) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let place = place();
-    let (dir, common) = (place.path().join("store"), Common::new(place.path().join("cache")));
+    let (dir, common) = (place.path().join("store"), Common::new(cache.path().to_owned()));
     std::fs::create_dir(&dir)?;
     let changes: BTreeMap<&str, &str> = changed.iter().copied().collect();
     let value = |spec: &blobwise::store::OptionSpec| {
@@ -294,9 +301,9 @@ fn with_store(
 }
 
 /// Who knows the password has blobs, and no other file of its owner's.
-fn ftp_with_secret() -> Result<(), Failed> {
+fn ftp_with_secret(cache: &Place) -> Result<(), Failed> {
     let Some(stores::Entry::Ready(ftp)) = stores::find("ftp") else { return Err("no ftp".into()) };
-    with_store(ftp, &[], |store, dir, key, canary| {
+    with_store(cache, ftp, &[], |store, dir, key, canary| {
         store.session()?.put(key, canary.as_bytes())?;
         std::fs::write(dir.join("other"), "another file of its owner's")?;
         let other = format!("/{}", dir.join("other").display());
