@@ -284,31 +284,41 @@ parts() {
     [[ -n "$features" ]] && echo "--lib -- mongodb mssql ranks clients" || echo --lib
 }
 
-# Tries a part and prints how it ended; its output stands in a file. One that hangs is ended, and its last words are those of the trial
-# before.
+# Looks at the documents, the licences and the source, and says all that is wrong. The book goes into target/book, with the reference
+# that `tidy` made of the program's tables in ./test.sh: to make it here would compile every crate once more, without what only the
+# others' tests ask of it. What mdbook warns of, such as a page that it cannot read, is a failure.
+lints() {
+    local said status=0
+    said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; status=1; }
+    cargo deny --log-level error --all-features check bans licenses sources || status=1
+    # Last: cargo has let the part beside it begin by then.
+    # shellcheck disable=SC2086 -- several arguments
+    cargo clippy --quiet --locked --workspace $features --all-targets -- -D warnings || status=1
+    return $status
+}
+
+# Tries a part, or the lints, and prints how it ended; its output stands in a file. One that hangs is ended, and its last words are those
+# of the trial before.
 try() {
     local log="$logs/${1// /}" status=0 begin=$SECONDS
-    # shellcheck disable=SC2086 -- several arguments
-    timeout --kill-after=60 45m cargo test --locked --workspace $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
+    if [[ "$1" == lints ]]; then
+        lints >"$log" 2>&1 || status=$?
+    else
+        # shellcheck disable=SC2086 -- several arguments
+        timeout --kill-after=60 45m cargo test --locked --workspace $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
+    fi
     ((status != 124)) || echo "error: no end after 45 minutes: $1" >>"$log"
     flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && grep -E "^(test result|error|slow:)" "$3"' - "$1" \
         "ended with $status after $((SECONDS - begin)) s" "$log" >&2 || true
     return $status
 }
+export -f lints try
 
-# Looks at the source and the documents with a command. It runs before the tests, in their directory: C libraries are compiled once,
-# and cargo lets nothing else build there meanwhile.
-lint() {
-    "$@" >>"$logs/lints" 2>&1 || status=1
+# What is tried, in this order. While clippy compiles, cargo lets nothing else begin: it does so beside the longest part, in its
+# directory, where C libraries are compiled.
+in_order() {
+    if [[ -n "$features" ]]; then parts | sed '1a lints'; else parts; fi
 }
-# Builds the book into target/book, with the reference that `tidy` made of the program's tables in ./test.sh: to make it here would
-# compile every crate once more, without what only the others' tests ask of it. What mdbook warns of, such as a page that it cannot
-# read, is a failure.
-book() {
-    local said
-    said="$(mdbook build 2>&1)" && ! grep -qwE 'WARN|ERROR' <<<"$said" || { echo "error: the book: $said"; return 1; }
-}
-export -f try
 
 # Tests flush thousands of times, and many disks take milliseconds for each: root's write to a disk in a file that passes no flushes on.
 # What they look at is which flushes a program asks for; power cuts have a disk of their own. The mount is that of the tests alone
@@ -343,31 +353,21 @@ say "Formatting"
 cargo fmt --all --check
 
 say "Building"
-status=0
 # shellcheck disable=SC2046,SC2086 -- several arguments
 cargo test --quiet --locked --workspace $features --no-run $(parts)
-if [[ -n "$features" ]]; then
-    say "Lints, licences and the book"
-    # shellcheck disable=SC2086 -- several arguments
-    lint cargo clippy --quiet --locked --workspace $features --all-targets -- -D warnings
-fi
 wait ${fetching:-}
-if [[ -n "$features" ]]; then
-    for tool in cargo-deny mdbook; do
-        version="$(awk -v tool="$tool" '$1 == tool { print $2 }' <<<"$fetched")"
-        PATH="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/$tool-$version/bin:$PATH"
-    done
-    lint book
-    lint cargo deny --log-level error --all-features check bans licenses sources
-    cat "$logs/lints" >&2
-fi
+for tool in cargo-deny mdbook; do
+    version="$(awk -v tool="$tool" '$1 == tool { print $2 }' <<<"$fetched")"
+    PATH="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/$tool-$version/bin:$PATH"
+done
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
 { exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
 
 # Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
 say "Tests, two parts at a time"
-parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
+status=0
+in_order | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
 
 # "test [why] name ... ignored", or the reason behind it.
 sed -n 's/^test \(.* \.\.\. ignored.*\)/\1/p' "$logs"/* | tr -s ' ' | sort >"$logs.ignored"
