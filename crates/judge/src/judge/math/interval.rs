@@ -199,6 +199,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::fixture::noises;
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use rand_distr::{Distribution, StandardNormal};
@@ -353,7 +354,7 @@ mod tests {
             Disturbance::Cache,
         ];
         for disturbance in disturbances {
-            for noise in [0.02, 0.05, 0.1, 0.2] {
+            for noise in noises().iter().copied() {
                 let share = false_differences(noise, disturbance);
                 println!("{disturbance:?}, noise {noise}: {:.1} % called different", share * 100.0);
                 // At 2 % some of them are called equal instead, which is also correct.
