@@ -60,8 +60,8 @@ pub struct SelftestFlags {
 const WHOLE_NS_MAX: f64 = 100.0;
 /// Next goal for that cost.
 const WHOLE_NS_NEXT: f64 = 60.0;
-/// Ops of the short run of the memory test; the long one has a hundred times as many.
-const FEW_OPS: u64 = 100_000;
+/// Ops of the short run of the memory test; the long one has a hundred times as many. A debug build takes ten times as long for each.
+const FEW_OPS: u64 = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
 /// Allowed difference in peak memory between the two, for the allocator's rounding: a hundredth of a byte per op.
 const GROWTH_BYTES_MAX: u64 = 100_000;
 

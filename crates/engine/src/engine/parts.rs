@@ -14,8 +14,9 @@ use super::workers::tally::Tally;
 use super::workers::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, bands, work};
 use crate::plan::Order;
 
-/// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold.
-const BLOBS: u64 = 100_000;
+/// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold. The figures of a debug build are of no
+/// use, and its passes take ten times as long.
+const BLOBS: u64 = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
 /// Passes of one measurement; the fastest counts, because an interruption only ever adds.
 pub const PASSES: usize = 3;
 /// A configuration of the loop. Each stage adds one component to the one before it.
