@@ -55,20 +55,39 @@ impl World {
         Ok(Home { path, store, cache: self.place.path().join("cache") })
     }
 
-    /// Lets the first store of a family fill the cache of initialised data directories alone.
+    /// Fills the cache of initialised data directories, for a store that another process is about to open.
     pub fn warm(&self, subject: &Subject, blob_bytes_max: u64) -> Result<()> {
-        if !subject.is_server() {
-            return Ok(());
-        }
-        let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = format!("{}-{blob_bytes_max}", subject.family());
-        if !warm.contains(&name) {
+        let name = cached(subject, blob_bytes_max);
+        let is_warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
+        if subject.is_server() && !is_warm {
             let home = self.home()?;
-            open(subject, &home, Mode::Create, blob_bytes_max)?.close()?;
-            warm.insert(name);
+            self.open(subject, &home, blob_bytes_max)?.close()?;
         }
         Ok(())
     }
+
+    /// Opens a new store. The first one of a family fills the cache of initialised data directories, and all others wait for it.
+    fn open(
+        &self,
+        subject: &Subject,
+        home: &Home,
+        blob_bytes_max: u64,
+    ) -> crate::store::Result<Box<dyn Store>> {
+        let name = cached(subject, blob_bytes_max);
+        let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        if !subject.is_server() || warm.contains(&name) {
+            drop(warm);
+            return open(subject, home, Mode::Create, blob_bytes_max);
+        }
+        let store = open(subject, home, Mode::Create, blob_bytes_max)?;
+        warm.insert(name);
+        Ok(store)
+    }
+}
+
+/// What stores have in common that copy the same initialised data directory.
+fn cached(subject: &Subject, blob_bytes_max: u64) -> String {
+    format!("{}-{blob_bytes_max}", subject.family())
 }
 
 /// The directories of one store.
@@ -160,9 +179,8 @@ impl Bench {
 
     /// Opens a store for blobs up to a size.
     pub fn open_for(world: &World, subject: &Arc<Subject>, blob_bytes_max: u64) -> Result<Bench> {
-        world.warm(subject, blob_bytes_max).context("cannot prepare its server")?;
         let home = world.home()?;
-        let store = open(subject, &home, Mode::Create, blob_bytes_max).context("cannot open it")?;
+        let store = world.open(subject, &home, blob_bytes_max).context("cannot open it")?;
         Ok(Bench { store: Some(store), subject: Arc::clone(subject), home, blob_bytes_max, next_id: 0 })
     }
 
