@@ -8,7 +8,7 @@ use blobwise::host::disk::FileSystem;
 use blobwise::result::{RunResult, Status, Warning};
 use rustix::process::Signal;
 
-use crate::places::{mounted, without};
+use crate::places::{mounted, mounted_over, without};
 use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start, start_in_step};
 use crate::signals::{send, until, wait};
 use crate::trials::Trial;
@@ -226,6 +226,11 @@ fn refused() -> Outcome {
     let small = line(",xfs --dir mounted --stores sqlite");
     let words = ["for images, and those of ext4, xfs take 1.07 GB", "name fewer file systems"];
     mounted(&work, "size=600000k", &small).refused(&words);
+    // Room for a full image and a fresh one, and not for those of an aged store.
+    let aged = "run --blobs 12 --rounds 2 --quiet --out out --age 0,1 --on ext4@90% --stores sqlite --phases fill,read-warm --dir mounted";
+    let aged: Vec<String> = aged.split_whitespace().map(str::to_owned).collect();
+    let words = ["with the 2 images that are kept of aged stores", "fewer ages (--age)"];
+    mounted_over("mounted", &work, "size=8400000k", &aged).refused(&words);
     without("-sys_admin", &work, &line(" --dir place")).refused(&["`ext4`", "run as root"]);
     // In a plan, a file system that is nowhere is a candidate that cannot be had.
     let plan = "on = ['dir', 'reiserfs']\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 3";

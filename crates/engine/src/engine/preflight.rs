@@ -151,7 +151,7 @@ impl Image {
         self.bytes.saturating_mul(self.system.devices() as u64).saturating_add(self.copy_bytes)
     }
 
-    /// Notes the copies that are kept of it: one of everything, and for each image of a candidate what was not filled before.
+    /// Notes the copies that are kept of it: one of everything, and for each image of a candidate what can differ from that.
     fn count_copies(&mut self, plan: &Plan) {
         let own = plan
             .candidates
@@ -159,7 +159,7 @@ impl Image {
             .filter(|candidate| candidate.options.file_system_option() == Some(self.system.name()));
         self.copies = own.map(|candidate| images_kept(plan, candidate)).sum();
         let whole = self.bytes.saturating_mul(self.system.devices() as u64);
-        let part = (whole as f64 * (1.0 - self.system.filled(plan.fill))) as u64;
+        let part = (whole as f64 * self.system.changing_share(plan.fill)) as u64;
         let fresh = if self.copies > 0 { whole } else { 0 };
         self.copy_bytes = part.saturating_mul(self.copies).saturating_add(fresh);
     }
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_aged_images_need_room_for_what_was_not_filled_before() {
+    fn copies_of_aged_images_need_room_for_all_but_the_files_that_fill_the_disk() {
         let mut plan = resolved(
             "stores = ['files/hashed']\nage = '0,0.5,2'\nphases = ['fill', 'read-warm']\nrounds = 2",
         );
@@ -586,8 +586,9 @@ mod tests {
         let system = FileSystem::parse("ext4@50%").unwrap();
         let mut image = Image { system, bytes: 1 << 30, inodes: 0, copies: 0, copy_bytes: 0 };
         image.count_copies(&plan);
-        // After the fill and at two ages, half of the image each; and the whole image before.
-        assert_eq!((image.copies, image.all_bytes()), (3, (1 << 30) * 7 / 2));
+        // The image, a whole copy of it before, and one of three fifths after the fill and at two ages each: of the four fifths that
+        // files have at least, half is filled.
+        assert_eq!((image.copies, image.all_bytes()), (3, 2 * (1 << 30) + 3 * 644_245_094));
         image.bytes = 1 << 60;
         let error = check_room(&[image.clone()], Path::new(".")).unwrap_err().to_string();
         assert!(error.contains("with the 3 images that are kept of aged stores"), "{error}");

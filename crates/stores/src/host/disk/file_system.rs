@@ -51,6 +51,9 @@ enum Redundancy {
 /// Highest percentage to which a file system is filled, so that there is room for the measurement.
 pub const FILLED_MAX: u8 = 90;
 
+/// Share of a disk that files have at least; the rest is for metadata and the blocks reserved for root.
+const FILES_SHARE: f64 = 0.8;
+
 /// Highest number of disks of one file system.
 const DEVICES_MAX: usize = 16;
 
@@ -209,8 +212,7 @@ impl FileSystem {
         /// Least size if there are several disks, which together have at least as much.
         const BYTES_MIN_OF_SEVERAL: u64 = 256 << 20;
         const MIB: u64 = 1 << 20;
-        // Allowance for metadata and the blocks reserved for root.
-        let room = room + room / 4;
+        let room = (room as f64 / FILES_SHARE) as u64;
         let devices = self.devices as u64;
         let all = match self.profile.map(|profile| profile.copies) {
             Some(Redundancy::Of(copies)) => room * copies,
@@ -219,6 +221,12 @@ impl FileSystem {
         };
         let least = if devices == 1 { BYTES_MIN } else { BYTES_MIN_OF_SEVERAL };
         all.div_ceil(devices).max(least).next_multiple_of(MIB)
+    }
+
+    /// Share of its disks that can change once it is filled as [`FileSystem::filled`] says. Only the files that fill it stay in
+    /// their place: in time, journals and new files use every other block, those that are reserved for root too.
+    pub fn changing_share(&self, others: f64) -> f64 {
+        1.0 - FILES_SHARE * self.filled(others)
     }
 
     /// Arguments for `mkfs` on disks of this size, so that there are at least `inodes` inodes. ext2 to ext4 have a fixed number,
