@@ -13,7 +13,7 @@ use crate::result::{DroppedRounds, Fixed, FixedLength, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
-use super::candidate_run::{CandidateOutcome, PhaseOutcome, PilotOutcome};
+use super::candidate_run::{CandidateOutcome, PhaseOutcome, PilotOutcome, changes_the_image, images_kept};
 use super::work::{self, BudgetParameters, Forecast, LengthInputs};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{
@@ -386,43 +386,69 @@ pub struct Visits<'a> {
     pub candidates: Vec<PilotOutcome<'a>>,
 }
 
+/// Seconds of one run, or of several, in the first round and in each later one, which does not age again what is aged once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RoundSeconds {
+    /// In the first round.
+    pub first: f64,
+    /// In each later round.
+    pub later: f64,
+}
+
+impl RoundSeconds {
+    /// Seconds of this many rounds.
+    pub fn of(self, rounds: u32) -> f64 {
+        self.first * f64::from(rounds.min(1)) + self.later * f64::from(rounds.saturating_sub(1))
+    }
+}
+
+impl std::iter::Sum for RoundSeconds {
+    fn sum<I: Iterator<Item = RoundSeconds>>(all: I) -> RoundSeconds {
+        all.fold(RoundSeconds::default(), |sum, one| RoundSeconds {
+            first: sum.first + one.first,
+            later: sum.later + one.later,
+        })
+    }
+}
+
 /// Estimates the seconds of all rounds, and of the harness's own runs before them.
 fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choice: BudgetParameters) -> f64 {
     let of_harness =
         BudgetParameters { read_seconds: choice.read_seconds.min(HARNESS_SECONDS_MAX), ..choice };
-    let round = |visits: &[PilotOutcome<'_>], choice: BudgetParameters| {
+    let round = |visits: &[PilotOutcome<'_>], choice: BudgetParameters| -> RoundSeconds {
         let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
-        round_seconds(plan, blobs, visits, &fixed)
+        visits_seconds(plan, blobs, visits, &fixed).map(|(_, seconds)| seconds).sum()
     };
     let misses = if choice.rounds <= ROUNDS_MIN { MISSES } else { 1.0 };
-    round(&visits.candidates, choice) * f64::from(choice.rounds) * misses
-        + round(&visits.null, of_harness) * f64::from(HARNESS_VISITS)
+    round(&visits.candidates, choice).of(choice.rounds) * misses
+        + round(&visits.null, of_harness).of(HARNESS_VISITS)
 }
 
-/// Estimates the seconds of a round; `blobs` are those of the whole corpora.
-fn round_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotOutcome<'_>], fixed: &Fixed) -> f64 {
-    visits_seconds(plan, blobs, visits, fixed).map(|(_, seconds)| seconds).sum()
-}
-
-/// Estimates the seconds of each candidate run in a round, with its run in the pilot; `blobs` are those of the whole corpora.
+/// Estimates the seconds of each candidate run in rounds, with its run in the pilot, which keeps no images; `blobs` are those of
+/// the whole corpora.
 pub fn visits_seconds<'a>(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
     visits: &'a [PilotOutcome<'a>],
     fixed: &'a Fixed,
-) -> impl Iterator<Item = (&'a PilotOutcome<'a>, f64)> {
+) -> impl Iterator<Item = (&'a PilotOutcome<'a>, RoundSeconds)> {
     visits.iter().map(move |pilot| {
         let (all, corpus_id) = blobs[pilot.corpus];
         let blobs = part_of(all, fixed.corpus_share) as f64;
         let growth = blobs / pilot.blobs.max(1) as f64;
         let slower = 1.0 + pilot.slows_by * (blobs - pilot.blobs as f64).max(0.0);
-        let seconds = visit_seconds(plan, fixed, pilot, growth, corpus_id) * slower;
-        (pilot, seconds)
+        let [all, ageing] =
+            visit_seconds(plan, fixed, pilot, growth, corpus_id).map(|seconds| seconds * slower);
+        // Before a fill the disk is renewed, and in its place each image that was kept is put back.
+        let (kept, image) = (images_kept(plan, pilot.candidate), pilot.image_seconds.unwrap_or(0.0));
+        let first = all + (1 + kept) as f64 * image;
+        let later = if kept > 0 { first - image - ageing } else { first };
+        (pilot, RoundSeconds { first, later })
     })
 }
 
-/// Returns the candidate that takes more of a round than all others together, with its share. `None` unless at least two others
-/// could be compared without it.
+/// Returns the candidate that takes more of an average round than all others together, with its share. `None` unless at least two
+/// others could be compared without it.
 fn slowest(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -431,7 +457,7 @@ fn slowest(
 ) -> Option<(String, f64)> {
     let mut of_each = BTreeMap::<&str, f64>::new();
     for (pilot, seconds) in visits_seconds(plan, blobs, visits, fixed) {
-        *of_each.entry(&pilot.candidate.label).or_default() += seconds;
+        *of_each.entry(&pilot.candidate.label).or_default() += seconds.of(fixed.rounds);
     }
     let all: f64 = of_each.values().sum();
     let (label, most) = of_each.iter().max_by(|one, other| one.1.total_cmp(other.1))?;
@@ -439,16 +465,17 @@ fn slowest(
     (of_each.len() > 2 && share > 0.5).then(|| ((*label).to_owned(), share))
 }
 
-/// Estimates the seconds of a candidate run. Anything outside of phases, and anything in a phase besides its ops, is assumed to
-/// grow with the corpus, but not to shrink with it.
+/// Estimates the seconds of a candidate run that fills and ages a store, and of its fill and ageing alone. Anything outside of
+/// phases, and anything in a phase besides its ops, is assumed to grow with the corpus, but not to shrink with it.
 fn visit_seconds(
     plan: &Plan,
     fixed: &Fixed,
     pilot: &PilotOutcome<'_>,
     growth: f64,
     corpus_id: CorpusId,
-) -> f64 {
+) -> [f64; 2] {
     let visit = &pilot.outcome;
+    let mut ageing = 0.0;
     let mut total = (visit.seconds - visit.wall_seconds.values().sum::<f64>()).max(0.0) * growth.max(1.0);
     for phase in &plan.phases {
         let (Some(outcome), Some(wall)) = (visit.phases.get(&phase.id), visit.wall_seconds.get(&phase.id))
@@ -456,7 +483,7 @@ fn visit_seconds(
             continue;
         };
         let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)).copied() else { continue };
-        total += match outcome {
+        let seconds = match outcome {
             PhaseOutcome::Measured(round) => {
                 let forecast = Forecast { plan, phase, pilot, round, wall: *wall, growth, length };
                 work::for_phase(phase).seconds(&forecast)
@@ -464,14 +491,19 @@ fn visit_seconds(
             PhaseOutcome::Found(_) => work::for_phase(phase).seconds_to_find(*wall),
             PhaseOutcome::NotPossible(_) => continue,
         };
+        total += seconds;
+        if changes_the_image(phase) {
+            ageing += seconds;
+        }
     }
-    total
+    [total, ageing]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::work::resolved;
+    use crate::store::Options;
 
     #[test]
     fn cold_phases_have_ten_passes_of_at_most_two_per_cent() {
@@ -542,6 +574,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_aged_once_is_filled_and_aged_in_the_first_round_and_read_from_images_in_the_others() {
+        let mut plan = resolved(
+            "stores = ['files/hashed']\nage = '0,0.5,2'\nphases = ['fill', 'read-warm']\nrounds = 5",
+        );
+        let blobs = [(1000, CorpusId::ONLY)];
+        let of = |plan: &Plan, image_seconds: Option<f64>| {
+            let mut visits = only(plan, 1000, visit_of(plan, 1000, 1.0));
+            visits.candidates[0].image_seconds = image_seconds;
+            let fixed = fixed_for(plan, &blobs, shortest(plan));
+            let of_round: RoundSeconds =
+                visits_seconds(plan, &blobs, &visits.candidates, &fixed).map(|(_, seconds)| seconds).sum();
+            (of_round, run_seconds(plan, &blobs, &visits, shortest(plan)))
+        };
+        let (here, all_here) = of(&plan, None);
+        assert_eq!(here.first, here.later, "in a directory, each round ages a store of its own");
+        let mut values = plan.candidates[0].options.values().clone();
+        values.insert("on".to_owned(), "ext4".to_owned());
+        plan.candidates[0].options = Options::new(values);
+        // The disk is renewed, and three images of 0.5 s are kept, after the fill and at two ages, which took 1 s each.
+        let (on_disk, all) = of(&plan, Some(0.5));
+        let is_close = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert!(is_close(on_disk.first, here.first + 0.5 + 3.0 * 0.5), "{on_disk:?} {here:?}");
+        assert!(is_close(on_disk.later, here.first - 3.0 * 1.0 + 3.0 * 0.5), "{on_disk:?} {here:?}");
+        assert!(is_close(all, on_disk.first + 4.0 * on_disk.later) && all < all_here, "{all} {all_here}");
+    }
+
+    #[test]
     fn a_sweep_of_memory_keeps_the_corpus_that_its_smallest_share_needs() {
         let share = |sweep: &str| {
             let plan = resolved(&format!("stores = ['files/flat']\nmemory_sweep = '{sweep}'"));
@@ -589,7 +648,8 @@ mod tests {
     /// A pilot of the first candidate only.
     fn only(plan: &Plan, blobs: u64, outcome: CandidateOutcome) -> Visits<'_> {
         let candidate = &plan.candidates[0];
-        let candidates = vec![PilotOutcome { candidate, corpus: 0, blobs, slows_by: 0.0, outcome }];
+        let candidates =
+            vec![PilotOutcome { candidate, corpus: 0, blobs, slows_by: 0.0, image_seconds: None, outcome }];
         Visits { candidates, ..Visits::default() }
     }
 
@@ -648,6 +708,7 @@ mod tests {
                     corpus: 0,
                     blobs: 24,
                     slows_by: if slow { slows } else { 0.0 },
+                    image_seconds: None,
                     outcome: visit,
                 }
             })

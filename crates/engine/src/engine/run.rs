@@ -9,14 +9,14 @@ use anyhow::{Error, Result, anyhow, bail};
 
 use super::candidate_run::{
     AgedImages, CandidateOnCorpus, CandidateOutcome, Disks, OmittedPhases, OwnMemory, PhaseOutcome,
-    PilotOutcome, RoundSlot, RunContext,
+    PilotOutcome, RoundSlot, RunContext, images_kept,
 };
 use super::clients::Clients;
 use super::environment;
 use super::null_loop::NullLoop;
 use super::ops::IdealLru;
 use super::order::williams;
-use super::pilot::{self, HARNESS_SECONDS_MAX, HARNESS_VISITS, ROUNDS_WANTED, Visits};
+use super::pilot::{self, HARNESS_SECONDS_MAX, HARNESS_VISITS, ROUNDS_WANTED, RoundSeconds, Visits};
 use super::probes;
 use super::resources::IdleActivity;
 use super::run_candidate::{WAITED, run_candidate};
@@ -146,7 +146,7 @@ const SPARE: f64 = 0.06;
 /// Minimum reserve for the reports, in seconds.
 const REPORT_SECONDS: f64 = 1.0;
 
-/// Durations of rounds, in seconds.
+/// Durations of rounds, in seconds, without what later rounds do not do again.
 #[derive(Clone, Copy, Debug, Default)]
 struct RoundDurations {
     rounds: u32,
@@ -265,6 +265,31 @@ fn planned(
     let earlier = records.store_rounds.iter().filter(is_same).map(|visit| visit.seconds);
     let foreseen = foreseen.get(&(label.clone(), corpus_id)).copied();
     Some(Duration::from_secs_f64(earlier.chain(foreseen).fold(share, f64::max)))
+}
+
+/// Seconds of the visits so far that no later one of the same candidate repeats: those of the fill and of ageing, if images of
+/// them were kept.
+fn once_seconds(records: &Records) -> f64 {
+    let seconds = |visit: &StoreRound, phase: &str| {
+        let cell = records.cells.get(&(visit.store.clone(), visit.corpus_id, phase.to_owned()))?;
+        let round = cell.rounds.iter().find(|round| round.round == visit.round)?;
+        Some(round.settled_seconds.unwrap_or(round.seconds))
+    };
+    let of_visit = |visit: &StoreRound| -> f64 {
+        let kept = visit.images.iter().filter(|image| !image.is_copy);
+        kept.filter_map(|image| seconds(visit, &image.phase)).sum()
+    };
+    records.store_rounds.iter().map(of_visit).sum()
+}
+
+/// Estimates the seconds of so many `visits` to come by those so far, `to_age` of which age a store for later ones. `None` before
+/// the first.
+fn seconds_to_come(records: &Records, visits: usize, to_age: usize) -> Option<f64> {
+    let done = &records.store_rounds;
+    let (all, once) = (done.iter().map(|visit| visit.seconds).sum::<f64>(), once_seconds(records));
+    let aged = done.iter().filter(|visit| visit.ages_for_others()).count().max(1);
+    (!done.is_empty())
+        .then(|| (all - once) / done.len() as f64 * visits as f64 + once / aged as f64 * to_age as f64)
 }
 
 /// Returns the moment at which the budget is spent; `None` without a budget.
@@ -399,7 +424,7 @@ impl RunState<'_> {
                 "the kernel's caches are dropped before cold reads (--no-drop-caches prevents it)",
             ));
         }
-        let mut round_seconds = 0.0;
+        let mut round_seconds = RoundSeconds::default();
         // How far stores grow is decided in round 1.
         let has_pilot = self.context.plan.text.grow.is_none();
         let fixed = match self.context.plan.budget.filter(|_| has_pilot) {
@@ -447,8 +472,8 @@ impl RunState<'_> {
         Ok(())
     }
 
-    /// Runs every candidate briefly and fixes what fits the budget. Also returns the expected duration of a round, in seconds.
-    fn pilot(&mut self, idle: IdleActivity, observer: &mut dyn Observer) -> Result<(Fixed, f64)> {
+    /// Runs every candidate briefly and fixes what fits the budget. Also returns the expected durations of rounds.
+    fn pilot(&mut self, idle: IdleActivity, observer: &mut dyn Observer) -> Result<(Fixed, RoundSeconds)> {
         let plan = self.context.plan;
         let small: Vec<Corpus> = self
             .corpora
@@ -475,7 +500,7 @@ impl RunState<'_> {
                 let seconds = (machine::uptime() - begin).as_secs_f64();
                 let Some(visited) = visited else {
                     if self.stopped() {
-                        return Ok((Fixed::default(), 0.0));
+                        return Ok((Fixed::default(), RoundSeconds::default()));
                     }
                     return Err(self.too_small_for(&visits, [index, of], seconds));
                 };
@@ -509,9 +534,9 @@ impl RunState<'_> {
         let blobs = self.blobs();
         let key =
             |pilot: &PilotOutcome<'_>| (pilot.candidate.label.clone(), plan.corpora[pilot.corpus].corpus_id);
-        let foreseen = pilot::visits_seconds(plan, &blobs, &visits.candidates, &fixed);
-        self.foreseen = foreseen.map(|(pilot, seconds)| (key(pilot), seconds)).collect();
-        let round_seconds = self.foreseen.values().sum();
+        let foreseen = || pilot::visits_seconds(plan, &blobs, &visits.candidates, &fixed);
+        self.foreseen = foreseen().map(|(pilot, seconds)| (key(pilot), seconds.first)).collect();
+        let round_seconds = foreseen().map(|(_, seconds)| seconds).sum();
         Ok((fixed, round_seconds))
     }
 
@@ -532,8 +557,15 @@ impl RunState<'_> {
             let slot = RoundSlot { patience, ..self.slot_before_rounds(idle) };
             run_candidate(&self.context, &lengths, subject, slot, &OmittedPhases::new(), &mut |_| ())
         };
-        let pilot_run =
-            |blobs, slows_by, visit| PilotOutcome { candidate, corpus, blobs, slows_by, outcome: visit };
+        let image_seconds = self.context.disk_of(candidate).and_then(OwnDisk::read_seconds);
+        let pilot_run = |blobs, slows_by, outcome| PilotOutcome {
+            candidate,
+            corpus,
+            blobs,
+            slows_by,
+            image_seconds,
+            outcome,
+        };
         let all = subject.corpus.blobs();
         let few = pilot::few_blobs(plan, all);
         // With several clients, none can leave a shared phase alone.
@@ -613,10 +645,10 @@ impl RunState<'_> {
     }
 
     /// Fails if the time spent before round 1 leaves too little for the fewest rounds.
-    fn refuse_if_late(&self, round_seconds: f64) -> Result<()> {
+    fn refuse_if_late(&self, round_seconds: RoundSeconds) -> Result<()> {
         let rounds = self.records.fixed.rounds;
         let least = rounds.min(ROUNDS_MIN);
-        let of = |rounds: u32| (rounds, round_seconds * f64::from(rounds));
+        let of = |rounds: u32| (rounds, round_seconds.of(rounds));
         let is_late = self.until(0).is_some() && of(least).1 > self.seconds_left().unwrap_or(f64::INFINITY);
         if is_late && !self.stopped() {
             return Err(self.too_small([of(least), of(rounds)], 0.0, ""));
@@ -805,9 +837,10 @@ impl RunState<'_> {
             return Ok(());
         }
         let (begun, of) = (self.records.store_rounds.len() + 1, self.subjects().count());
-        let a_round = pace.mean() * of as f64 / begun as f64;
+        let times = of as f64 / begun as f64;
+        let (a_round, once) = (pace.mean() * times, once_seconds(&self.records) * times);
         let rounds = self.records.fixed.rounds;
-        let of_rounds = |rounds: u32| (rounds, a_round * f64::from(rounds));
+        let of_rounds = |rounds: u32| (rounds, once + a_round * f64::from(rounds));
         let told_by = format!(", by the first {begun} of {of} visits of round 1");
         Err(self.too_small([of_rounds(rounds.min(ROUNDS_MIN)), of_rounds(rounds)], 0.0, &told_by))
     }
@@ -843,16 +876,18 @@ impl RunState<'_> {
         Ok(())
     }
 
-    /// Runs one round, and adds its duration to the pace, except what was lost to phases that later rounds leave out.
+    /// Runs one round, and adds its duration to the pace, except what was lost to phases that later rounds leave out, and what is
+    /// filled and aged once.
     fn paced_round(
         &mut self,
         round: u32,
         pace: &mut RoundDurations,
         observer: &mut dyn Observer,
     ) -> Result<()> {
-        let begin = machine::uptime();
+        let (begin, once_before) = (machine::uptime(), once_seconds(&self.records));
         let lost = self.round(round, observer)?;
-        pace.add(((machine::uptime() - begin).as_secs_f64() - lost).max(0.0));
+        let once = once_seconds(&self.records) - once_before;
+        pace.add(((machine::uptime() - begin).as_secs_f64() - lost - once).max(0.0));
         Ok(())
     }
 
@@ -939,9 +974,12 @@ impl RunState<'_> {
         let candidates = self.context.plan.candidates.len() * self.corpora.len();
         let index = self.records.store_rounds.len() + 1;
         let of = candidates * self.records.fixed.rounds as usize;
-        let done = self.records.store_rounds.len() as f64;
-        let spent: f64 = self.records.store_rounds.iter().map(|visit| visit.seconds).sum();
-        let seconds_left = (done > 0.0).then(|| spent / done * (of.saturating_sub(index - 1)) as f64);
+        let ages = |candidate: &&Candidate| {
+            images_kept(self.context.plan, candidate) > 0 && !self.records.has_failed(&candidate.label)
+        };
+        let to_age = self.context.plan.candidates.iter().filter(ages).count();
+        let to_age = to_age.saturating_sub(self.context.images.candidates());
+        let seconds_left = seconds_to_come(&self.records, of.saturating_sub(index - 1), to_age);
         observer.event(Event::Visit {
             round,
             rounds: self.records.fixed.rounds,
@@ -1094,7 +1132,7 @@ fn service_p50(round: &crate::result::Round) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::engine::work::resolved;
-    use crate::result::Machine;
+    use crate::result::{AgedImage, Machine};
 
     #[test]
     fn another_version_is_noticed() {
@@ -1155,6 +1193,38 @@ mod tests {
         assert_eq!(given(&plan, &records, &foreseen(9.0)), Some(11.0), "a resumed run has no pilot");
         let endless = resolved("stores = ['files/flat']\nrounds = 2");
         assert_eq!(given(&endless, &records, &VisitSeconds::new()), None);
+    }
+
+    #[test]
+    fn what_is_filled_and_aged_once_is_not_expected_again() {
+        let plan = resolved("stores = ['files/flat', 'files/hashed']\nphases = ['fill', 'read-warm']");
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let subject =
+            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());
+        assert_eq!(seconds_to_come(&records, 3, 1), None);
+        let mut add = |round: u32, seconds: f64, phase: &str, is_copy: bool| {
+            let mut visit = crate::engine::run_candidate::nothing_yet(subject);
+            visit.seconds = seconds;
+            visit.images.push(AgedImage {
+                phase: "fill".to_owned(),
+                sha256: String::new(),
+                is_copy,
+                allocated_bytes: None,
+                fragments_per_blob: None,
+            });
+            let measured = crate::result::Round {
+                round,
+                seconds: 30.0,
+                settled_seconds: Some(40.0),
+                ..Default::default()
+            };
+            visit.phases.insert(phase.to_owned(), PhaseOutcome::Measured(Box::new(measured)));
+            keep(&mut records, &subject, RoundSlot { round, ..RoundSlot::first() }, visit);
+            (once_seconds(&records), seconds_to_come(&records, 3, 0), seconds_to_come(&records, 3, 1))
+        };
+        assert_eq!(add(1, 100.0, "fill", false), (40.0, Some(180.0), Some(220.0)));
+        assert_eq!(add(2, 70.0, "read-warm", true), (40.0, Some(195.0), Some(235.0)));
     }
 
     #[test]

@@ -35,13 +35,21 @@ pub(in crate::engine) fn images_kept(plan: &Plan, candidate: &Candidate) -> u64 
     plan.phases.iter().filter(|phase| changes_the_image(phase)).count() as u64
 }
 
-fn changes_the_image(phase: &Phase) -> bool {
+/// True for phases whose outcome is kept: the fill and each step of ageing.
+pub(in crate::engine) fn changes_the_image(phase: &Phase) -> bool {
     phase.is_fill() || phase.custom_action().is_some_and(|action| action.ages)
 }
 
 /// What was kept of candidates, by their labels. It ends with the process.
 #[derive(Debug, Default)]
 pub struct AgedImages(Mutex<BTreeMap<String, Arc<AgedStore>>>);
+
+impl AgedImages {
+    /// Number of candidates of which images are kept.
+    pub(in crate::engine) fn candidates(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
 
 /// The images of a candidate that was aged in a round.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use self::backup::{KeptBackup, beside};
 pub(super) use self::growth::Growth;
 pub use self::images::AgedImages;
-pub(super) use self::images::{Ageing, images_kept};
+pub(super) use self::images::{Ageing, changes_the_image, images_kept};
 pub(super) use self::limit::MemoryLimit;
 pub use self::limit::OwnMemory;
 
@@ -237,6 +237,8 @@ pub struct PilotOutcome<'a> {
     pub blobs: u64,
     /// Relative slowdown per additional blob; 0.0 if the pilot finished in time.
     pub slows_by: f64,
+    /// Seconds that a pass over the images of its disk takes; `None` if no copy of them is kept.
+    pub image_seconds: Option<f64>,
     /// Its results.
     pub outcome: CandidateOutcome,
 }

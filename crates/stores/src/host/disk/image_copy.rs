@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{Advice, Mode, OFlags};
 use sha2::{Digest, Sha256};
 
-use crate::host::machine::AlignedBuffer;
+use crate::host::machine::{self, AlignedBuffer};
 
 /// Bytes read at once.
 pub(super) const PIECE: usize = 4 << 20;
@@ -59,6 +60,11 @@ impl ImageCopy {
         Ok(())
     }
 
+    /// Seconds for which the images were read and hashed when this copy was taken, which takes as long whenever one is put back.
+    pub(super) fn read_seconds(&self) -> f64 {
+        self.files.iter().map(|file| file.read_time.as_secs_f64()).sum()
+    }
+
     /// SHA-256 of the SHA-256 of every block (64 KiB) of all images, in their order.
     pub fn sha256(&self) -> Vec<u8> {
         let mut hash = Sha256::new();
@@ -98,6 +104,8 @@ struct FileCopy {
     /// The blocks that it holds, at their places.
     file: File,
     blocks: Vec<CopiedBlock>,
+    /// Time for which the image was read and hashed.
+    read_time: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,17 +117,21 @@ struct CopiedBlock {
 
 impl FileCopy {
     fn take(image: &File, base: Option<&FileCopy>, dir: &Path) -> Result<FileCopy> {
-        let mut copy = FileCopy { file: unnamed(dir)?, blocks: Vec::new() };
+        let mut copy = FileCopy { file: unnamed(dir)?, blocks: Vec::new(), read_time: Duration::ZERO };
+        let (begin, mut write_time) = (machine::uptime(), Duration::ZERO);
         each_block(image, |number, offset, block| {
             let hash = hash(block);
             let held_by_base = base.and_then(|base| base.blocks.get(number));
             let is_held = held_by_base.is_none_or(|held| held.hash != hash);
             if is_held {
+                let begin = machine::uptime();
                 copy.file.write_all_at(block, offset)?;
+                write_time += machine::uptime() - begin;
             }
             copy.blocks.push(CopiedBlock { hash, is_held });
             Ok(())
         })?;
+        copy.read_time = (machine::uptime() - begin).saturating_sub(write_time);
         // Written later, it would be while something is measured.
         copy.file.sync_data()?;
         forget(&copy.file);
@@ -180,6 +192,7 @@ mod tests {
         let now = || ImageCopy::take(&images, None, dir.path()).unwrap().sha256();
         let fresh = ImageCopy::take(&images, None, dir.path()).unwrap();
         assert_eq!(fresh.sha256(), now());
+        assert!(fresh.read_seconds() > 0.0);
         // A block of zeros is held as well.
         write(&images[0], 3, 0);
         write(&images[1], 0, 9);

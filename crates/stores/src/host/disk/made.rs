@@ -107,6 +107,12 @@ impl OwnDisk {
         Ok(())
     }
 
+    /// Seconds that its images take to be read and hashed, which [`OwnDisk::renew`], [`OwnDisk::copy`] and [`OwnDisk::put`] do
+    /// once each; `None` without [`OwnDisk::keep_fresh`].
+    pub fn read_seconds(&self) -> Option<f64> {
+        self.fresh.as_ref().map(ImageCopy::read_seconds)
+    }
+
     /// Makes the disk what it was at [`OwnDisk::keep_fresh`]; does nothing if that was never called.
     pub fn renew(&self) -> Result<()> {
         self.fresh.as_ref().map_or(Ok(()), |fresh| self.unmounted(|| fresh.put(fresh, &self.images)))
