@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{CommandOutcome, eprint, print};
 use crate::report::terminal::{WIDTH, folded};
-use crate::trace::{Counts, Description, Format, Op, Rate, Reader, describe};
+use crate::trace::{Counts, Description, LogFormat, LogReader, Op, Rate, describe};
 use crate::units;
 
 /// Flags of the command.
@@ -37,8 +37,8 @@ pub struct TraceFlags {
 
 pub fn main(flags: &TraceFlags) -> Result<CommandOutcome> {
     let allowed = units::parse_share(&flags.allow_bad).context("--allow-bad")?;
-    let format = flags.format.as_deref().map(Format::parse).transpose().context("--format")?;
-    let mut reader = Reader::open(&flags.file, format, flags.columns.as_deref())?;
+    let format = flags.format.as_deref().map(LogFormat::parse).transpose().context("--format")?;
+    let mut reader = LogReader::open(&flags.file, format, flags.columns.as_deref())?;
     let log = describe(&mut reader, |reading| eprint(&reading.description()));
     check(&flags.file, &log.counts, allowed, log.format)?;
     if log.requests == 0 {

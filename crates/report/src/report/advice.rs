@@ -9,7 +9,7 @@ mod terminal;
 use maud::{Markup, html};
 
 use self::figures::WorkTime;
-use super::block::{Medium, on_page, put_in_markdown};
+use super::block::{ReportFormat, on_page, put_in_markdown};
 use super::html::{PageData, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
@@ -307,7 +307,7 @@ fn html(view: &PageData<'_>) -> Markup {
             }
         }
         ul { @for sentence in beside_times(result, advice) { li { (led(&sentence)) } } }
-        (on_page(&figures::blocks(result, advice, &rows, Medium::Page)))
+        (on_page(&figures::blocks(result, advice, &rows, ReportFormat::Page)))
     }
 }
 
@@ -316,7 +316,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     page.paragraph(&format!("## {title}"));
     page.list(&sentences(result, advice));
     warned::beside(result).iter().for_each(|warning| page.paragraph(&format!("**!** {warning}")));
-    put_in_markdown(page, &figures::blocks(result, advice, &rows(result, advice), Medium::Markdown));
+    put_in_markdown(page, &figures::blocks(result, advice, &rows(result, advice), ReportFormat::Markdown));
 }
 
 #[cfg(test)]

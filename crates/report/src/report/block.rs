@@ -11,18 +11,18 @@ use super::terminal::{WIDTH, heading, line, wrapped};
 
 /// Kind of report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Medium {
+pub(super) enum ReportFormat {
     Terminal,
     Markdown,
     Page,
 }
 
-impl Medium {
+impl ReportFormat {
     /// Heading of one of several parts of a section. A terminal has no levels of headings, so that it names the section in each.
     pub(super) fn part(self, section: &str, title: String) -> Block {
         match self {
-            Medium::Terminal => Block::Title(format!("{section}: {title}")),
-            Medium::Markdown | Medium::Page => Block::Heading(title),
+            ReportFormat::Terminal => Block::Title(format!("{section}: {title}")),
+            ReportFormat::Markdown | ReportFormat::Page => Block::Heading(title),
         }
     }
 }

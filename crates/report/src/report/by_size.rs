@@ -1,6 +1,6 @@
 //! The recommendation for small, medium and large blobs separately, in every kind of report.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, prose_cell, shown};
 use super::view::choice::{either, leading, more_with_bounds, of_situation, one_place, places, sizes, times};
@@ -55,12 +55,12 @@ fn line(result: &RunResult, of_size: &SizeAdvice, situation: &Situation) -> Vec<
     ]
 }
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     if size_advice(result).is_empty() {
         return Vec::new();
     }
     let mut all = vec![Block::Text(ABOUT.to_owned())];
-    if medium == Medium::Terminal {
+    if format == ReportFormat::Terminal {
         for of_size in size_advice(result) {
             all.push(Block::List(vec![sentence(result, of_size)]));
             let told = |situation| Block::Below(of_situation(&of_size.advice, situation));

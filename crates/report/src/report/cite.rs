@@ -2,14 +2,14 @@
 
 use sha2::{Digest, Sha256};
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use crate::result::{CorpusResult, RunResult};
 use crate::units;
 
 pub(super) const SECTION: Section = new("cite", "Cite this run").named("Cite").more().blocks(blocks);
 
-fn blocks(result: &RunResult, _: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, _: ReportFormat) -> Vec<Block> {
     vec![Block::List(sentences(result)), Block::Code("bibtex", entry(result))]
 }
 

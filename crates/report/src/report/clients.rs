@@ -1,6 +1,6 @@
 //! The clients of a run shared by several processes, in every kind of report: who they are, and their part in each phase.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use super::view::words;
@@ -15,16 +15,16 @@ pub(super) const SECTION: Section = new("clients", "Clients").figures().blocks(b
 const LEGEND: &str = "Rank 0 planned, opened the stores and compared the blobs; all had workers in the phases below. Clients are not \
                       rounds: intervals rest on rounds alone.";
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     if result.clients.is_empty() {
         return Vec::new();
     }
     let (who_title, phases_title) = ("who they are, over all phases", "ops a second by phase");
     vec![
-        medium.part("Clients", who_title.to_owned()),
+        format.part("Clients", who_title.to_owned()),
         Block::Text(LEGEND.to_owned()),
         Block::Table(who(result, who_title)),
-        medium.part("Clients", phases_title.to_owned()),
+        format.part("Clients", phases_title.to_owned()),
         Block::Table(phases(result, phases_title)),
     ]
 }

@@ -1,6 +1,6 @@
 //! Monthly costs in every kind of report: the parts, the total with its interval, and up to which load the ranking holds.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use super::table::{CellContent, Table, TableCell, named, shown};
 use super::view::money::{bounds, money, with_bounds};
@@ -132,7 +132,7 @@ fn measured_at(result: &RunResult, costs: &Costs) -> String {
 
 // ---- blocks ----------------------------------------------------------------------------------------------------------
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let Some(costs) = monthly_costs(result) else { return Vec::new() };
     let said = Block::Subjects(sentences(result, costs));
     let signs = Signs::that_occur(costs);
@@ -143,18 +143,18 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
         true => Vec::new(),
         false => vec![text(caption), Block::Table(millions)],
     };
-    match medium {
+    match format {
         // The sentences come last, so that they stay on the screen.
-        Medium::Terminal => [text(&format!("{} {legend}", about(costs))), months]
+        ReportFormat::Terminal => [text(&format!("{} {legend}", about(costs))), months]
             .into_iter()
             .chain(millions(OF_DEVICE))
             .chain([said])
             .collect(),
-        Medium::Markdown | Medium::Page => {
+        ReportFormat::Markdown | ReportFormat::Page => {
             let first = [Block::Text(about(costs)), said, months, text(&legend)];
             // On a page, a table has its caption.
             let millions = millions(&format!("{OF_DEVICE}:")).into_iter();
-            first.into_iter().chain(millions.skip(usize::from(medium == Medium::Page))).collect()
+            first.into_iter().chain(millions.skip(usize::from(format == ReportFormat::Page))).collect()
         }
     }
 }

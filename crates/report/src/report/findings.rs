@@ -1,6 +1,6 @@
 //! Findings of the kinds of work in every kind of report: one section for all kinds.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use super::view::words;
@@ -11,13 +11,13 @@ use crate::units;
 pub(super) const SECTION: Section = new("findings", "Findings").blocks(blocks);
 
 /// Findings of a result, except those that have their own section.
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let has_own =
         |group: &&PhaseFindings<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());
-    groups(result).iter().filter(|group| !has_own(group)).flat_map(|group| of_group(group, medium)).collect()
+    groups(result).iter().filter(|group| !has_own(group)).flat_map(|group| of_group(group, format)).collect()
 }
 
-fn of_group(group: &PhaseFindings<'_>, medium: Medium) -> Vec<Block> {
+fn of_group(group: &PhaseFindings<'_>, format: ReportFormat) -> Vec<Block> {
     let columns = group.findings.first().map(|finding| finding.found.columns.as_slice()).unwrap_or_default();
     let own = columns.iter().map(|column| match column.unit {
         ColumnType::Text => column.title.clone(),
@@ -27,7 +27,7 @@ fn of_group(group: &PhaseFindings<'_>, medium: Medium) -> Vec<Block> {
     let heads = ["store", "#round"].map(str::to_owned).into_iter().chain(own);
     let mut table = Table::new(&title, heads);
     group.findings.iter().flat_map(|finding| lines(finding)).for_each(|line| table.push(line));
-    let mut all = vec![medium.part("Findings", title)];
+    let mut all = vec![format.part("Findings", title)];
     all.extend(group.standings().iter().map(|standing| Block::Text(said(standing))));
     all.push(Block::Table(table));
     all

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::block::{Block, Medium, in_terminal};
+use super::block::{Block, ReportFormat, in_terminal};
 use super::forecast::{predicted, sentence, value, with_ends};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
@@ -37,7 +37,7 @@ fn title(phase: &str, figure: CurveFigure) -> String {
 }
 
 /// Table of the curves of one figure; terminals and pages have no room for the intervals of each step.
-fn table(result: &RunResult, curves: &[&StepCurve], title: &str, medium: Medium) -> Table {
+fn table(result: &RunResult, curves: &[&StepCurve], title: &str, format: ReportFormat) -> Table {
     let mut places: Vec<u64> = curves.iter().flat_map(|of| of.steps.iter().map(|step| step.at)).collect();
     places.sort_unstable();
     places.dedup();
@@ -49,9 +49,9 @@ fn table(result: &RunResult, curves: &[&StepCurve], title: &str, medium: Medium)
     for of in curves {
         let at = |place: &u64| -> TableCell {
             let step = of.steps.iter().find(|step| step.at == *place);
-            shown(step, |step| match medium {
-                Medium::Terminal | Medium::Page => value(of.figure, step.value.median),
-                Medium::Markdown => with_ends(of.figure, &step.value),
+            shown(step, |step| match format {
+                ReportFormat::Terminal | ReportFormat::Page => value(of.figure, step.value.median),
+                ReportFormat::Markdown => with_ends(of.figure, &step.value),
             })
         };
         let mut row = vec![named(&of.store)];
@@ -134,7 +134,7 @@ fn how_aged(result: &RunResult) -> Vec<String> {
     all.into_iter().filter(|(stores, _)| !stores.is_empty()).map(|(_, told)| told).collect()
 }
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let groups = grouped(result);
     if groups.is_empty() {
         return Vec::new();
@@ -147,9 +147,9 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     all.extend(predicted(result).map(Block::Text));
     for ((phase, figure), curves) in groups {
         let title = title(phase, figure);
-        let table = table(result, &curves, &title, medium);
+        let table = table(result, &curves, &title, format);
         // On a page, a table has its caption.
-        if medium != Medium::Page {
+        if format != ReportFormat::Page {
             all.push(Block::Heading(title));
         }
         all.push(Block::Table(table));

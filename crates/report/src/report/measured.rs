@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::table::{Table, TableCell, named, shown};
 use super::view::describe::{self, LEGEND, LOADED, describe, impossible_for_all, loaded, standing, steps};
 use super::view::standing::beside_baseline;
@@ -17,14 +17,14 @@ use crate::units;
 type Stated = BTreeSet<(String, String)>;
 
 /// All phases, and sizes of a sweep. The steps of a growth or of ageing have a section of their own.
-pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+pub(super) fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     if result.plan.has_steps() {
         return Vec::new();
     }
     let (later, phases): (Vec<_>, Vec<_>) =
         describe::blocks(result).into_iter().partition(|(phase, _)| is_later_part(phase));
     let mut all = Vec::new();
-    if medium == Medium::Terminal {
+    if format == ReportFormat::Terminal {
         let parts = "Of phases in parts the first part is shown here, and all of them in the report.";
         all.push(Block::Gap);
         all.extend((!later.is_empty()).then(|| Block::Text(parts.to_owned())));
@@ -32,9 +32,9 @@ pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     all.push(Block::Text(LEGEND.to_owned()));
     let mut stated = Stated::new();
     for (phase, corpus_id) in phases {
-        all.extend(of_phase(result, medium, phase, corpus_id, &mut stated));
+        all.extend(of_phase(result, format, phase, corpus_id, &mut stated));
     }
-    if medium == Medium::Markdown {
+    if format == ReportFormat::Markdown {
         all.push(Block::List(absent(result)));
     }
     all
@@ -42,12 +42,12 @@ pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
 
 fn of_phase(
     result: &RunResult,
-    medium: Medium,
+    format: ReportFormat,
     phase: &str,
     corpus_id: CorpusId,
     stated: &mut Stated,
 ) -> Vec<Block> {
-    let is_terminal = medium == Medium::Terminal;
+    let is_terminal = format == ReportFormat::Terminal;
     let of_phase = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
     let all_cells: Vec<&Cell> = result.results.iter().filter(of_phase).collect();
     let measured: Vec<&Cell> = all_cells.iter().copied().filter(|cell| !cell.rounds.is_empty()).collect();
@@ -57,8 +57,10 @@ fn of_phase(
     let cells = if is_terminal { &all_cells } else { &measured };
     let title = words::phase(phase, corpus_id);
     let first = measured.first().or(cells.first()).map(|first| describe(result, first, cells));
-    let mut all = match (medium, first) {
-        (Medium::Terminal, first) => vec![Block::Title(format!("{title}: {}", first.unwrap_or_default()))],
+    let mut all = match (format, first) {
+        (ReportFormat::Terminal, first) => {
+            vec![Block::Title(format!("{title}: {}", first.unwrap_or_default()))]
+        }
         (_, Some(first)) => vec![Block::Heading(title), Block::Text(format!("{first}."))],
         (_, None) if impossible.is_none() && reasons.is_empty() => return Vec::new(),
         (_, None) => vec![Block::Heading(title)],

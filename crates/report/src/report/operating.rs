@@ -1,7 +1,7 @@
 //! Operating a store, in every kind of report: duration of each task on the whole store, size of a backup, disk space left after
 //! deleting everything, and what a rewrite brings back.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use crate::judge::answer::with_reasons;
@@ -15,8 +15,8 @@ const COLUMNS: [&str; 8] =
     ["store", "#list", "#count", "#back up", "#backup/B", "#restore", "#delete", "#left"];
 
 /// Cells of a line; a terminal has no room for intervals.
-fn cells(of: &CandidateUpkeep<'_>, medium: Medium) -> Vec<TableCell> {
-    let show = if medium == Medium::Terminal { middle } else { with_ends };
+fn cells(of: &CandidateUpkeep<'_>, format: ReportFormat) -> Vec<TableCell> {
+    let show = if format == ReportFormat::Terminal { middle } else { with_ends };
     let time = |seconds: &Option<Interval>| shown(seconds.as_ref(), show);
     vec![
         named(&label(of)),
@@ -36,8 +36,12 @@ const REWRITE_COLUMNS: [&str; 5] = ["store", "#rewrite", "#disk left", "#fragmen
 const ABOUT_REWRITES: &str = "The store is rewritten as one op, with the flush of its file system, and every blob is compared at the end of the run. Disk left is the disk space afterwards, as a share of that before. Fragments are those of the blobs' files, per blob, before and after.";
 
 /// Cells of a rewrite.
-fn rewrite_cells(of: &CandidateUpkeep<'_>, rewrite: &RewriteUpkeep<'_>, medium: Medium) -> Vec<TableCell> {
-    let show = if medium == Medium::Terminal { middle } else { with_ends };
+fn rewrite_cells(
+    of: &CandidateUpkeep<'_>,
+    rewrite: &RewriteUpkeep<'_>,
+    format: ReportFormat,
+) -> Vec<TableCell> {
+    let show = if format == ReportFormat::Terminal { middle } else { with_ends };
     let fragments = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
     vec![
         named(&label(of)),
@@ -98,19 +102,19 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
     all
 }
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let lines = lines(result);
     let mut all = Vec::new();
     // Each step of a growth or of ageing has a list of its own, in their section.
     if !result.plan.has_steps() && lines.iter().any(CandidateUpkeep::is_operated) {
         let mut table = Table::new("What an operator does with a whole store", COLUMNS);
-        lines.iter().for_each(|of| table.push(cells(of, medium)));
+        lines.iter().for_each(|of| table.push(cells(of, format)));
         all.extend([Block::Text(ABOUT.to_owned()), Block::Table(table)]);
     }
     if lines.iter().any(|of| of.rewrite.is_some()) {
         let mut table = Table::new("What a rewrite brings back", REWRITE_COLUMNS);
         let rewritten = lines.iter().filter_map(|of| Some((of, of.rewrite.as_ref()?)));
-        rewritten.for_each(|(of, rewrite)| table.push(rewrite_cells(of, rewrite, medium)));
+        rewritten.for_each(|(of, rewrite)| table.push(rewrite_cells(of, rewrite, format)));
         all.extend([Block::Text(ABOUT_REWRITES.to_owned()), Block::Table(table)]);
     }
     if !all.is_empty() {

@@ -1,6 +1,6 @@
 //! Section on the power-cut results of a run's candidates: which store keeps what in which class.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::crash as words;
 use super::crash_page::who_keeps_what;
 use super::section::{Section, new};
@@ -10,14 +10,14 @@ use crate::result::RunResult;
 
 pub(super) const SECTION: Section = new("power-cuts", "Power cuts").blocks(blocks).terminal(terminal);
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let (controls, lines) = lines(result);
     if lines.is_empty() {
         return Vec::new();
     }
-    match medium {
-        Medium::Terminal => Vec::new(),
-        Medium::Markdown | Medium::Page => {
+    match format {
+        ReportFormat::Terminal => Vec::new(),
+        ReportFormat::Markdown | ReportFormat::Page => {
             let summary = Block::List(words::summary(&lines));
             std::iter::once(summary).chain(who_keeps_what(&controls, &lines)).collect()
         }

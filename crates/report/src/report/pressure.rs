@@ -1,6 +1,6 @@
 //! Caches that are smaller than the corpus, in every kind of report: how often they still had a blob, and how long a miss takes.
 
-use super::block::{Block, Medium};
+use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
 use super::table::{Table, TableCell, named, shown};
 use super::view::words;
@@ -14,7 +14,7 @@ const TITLE: &str = "what they threw away, and how often they still had a blob";
 const LEGEND: &str = "These caches are smaller than the corpus. A miss is a blob that was put and then evicted. Every blob that was \
                       still there had the bytes that were put.";
 
-fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let evicts = |cell: &&Cell| cell.traits.may_evict && !cell.rounds.is_empty();
     let cells: Vec<&Cell> = result.results.iter().filter(evicts).collect();
     if cells.is_empty() {
@@ -25,7 +25,7 @@ fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
     let mut table = Table::new(TITLE, heads);
     cells.into_iter().for_each(|cell| table.push(line(cell)));
     vec![
-        medium.part("Caches under pressure", TITLE.to_owned()),
+        format.part("Caches under pressure", TITLE.to_owned()),
         Block::Text(LEGEND.to_owned()),
         Block::Table(table),
     ]
@@ -66,7 +66,7 @@ mod tests {
         };
         let step = |name: &str, p50: u64| json!({"name": name, "service_ns": {"p50": p50}, "share": 0.5});
         let lines = |cells: Vec<Value>| -> Vec<String> {
-            let blocks = blocks(&result(&["cache"], cells, vec![]), Medium::Markdown);
+            let blocks = blocks(&result(&["cache"], cells, vec![]), ReportFormat::Markdown);
             let rows = blocks.iter().filter_map(|block| match block {
                 Block::Table(table) => Some(table.rows(false).map(|row| row.join(" "))),
                 _ => None,

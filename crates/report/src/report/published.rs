@@ -1,6 +1,6 @@
 //! Then and now for a terminal and for Markdown: published tables beside this run's, claims and verdicts, open details.
 
-use super::block::{Block, Medium, in_terminal, put_in_markdown};
+use super::block::{Block, ReportFormat, in_terminal, put_in_markdown};
 use super::page::Page;
 use super::table::{Table, TableCell, named, shown};
 use super::view::then::{self, JudgedClaim, ReproducedRow, ReproducedTable};
@@ -10,8 +10,8 @@ use crate::result::{ClaimVerdict, RunResult};
 use crate::units;
 
 /// Everything for a terminal and for Markdown; the page has figures.
-pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
-    let mut all = claims_and_figures(result, medium);
+pub(super) fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
+    let mut all = claims_and_figures(result, format);
     let open = result.plan.unspecified.iter().map(|open| format!("{}: {}.", open.what, open.here));
     all.extend(part("What was not said, and what this plan does", open.collect()));
     all
@@ -19,7 +19,7 @@ pub(super) fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
 
 /// One-screen form: without what the document left open.
 pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
-    in_terminal(text, title, &claims_and_figures(result, Medium::Terminal));
+    in_terminal(text, title, &claims_and_figures(result, ReportFormat::Terminal));
 }
 
 /// A list below a title, unless it is empty.
@@ -31,24 +31,24 @@ fn part(title: &str, items: Vec<String>) -> Vec<Block> {
 }
 
 /// Published figures beside today's, and the verdict on each claim.
-fn claims_and_figures(result: &RunResult, medium: Medium) -> Vec<Block> {
+fn claims_and_figures(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let mut all = Vec::new();
     if let Some(document) = &result.plan.document {
-        if medium == Medium::Terminal {
+        if format == ReportFormat::Terminal {
             let (author, title, date) = (&document.author, &document.title, &document.date);
             all.push(Block::Text(format!("{author}, \"{title}\", {date}; {}.", then::address(document))));
         }
         let ratios = "Ratios to the document's own reference; absolute figures are not compared.";
         all.push(Block::Text(ratios.to_owned()));
         let (tables, silent) = then::tables(result);
-        all.extend(tables.iter().flat_map(|table| published(table, medium)));
+        all.extend(tables.iter().flat_map(|table| published(table, format)));
         let silent = then::silent(&silent);
         if !silent.is_empty() {
             all.extend([Block::Heading(then::SILENT.to_owned()), Block::List(silent)]);
         }
     }
-    match medium {
-        Medium::Terminal => {
+    match format {
+        ReportFormat::Terminal => {
             all.extend(part(
                 "Claims",
                 then::judged_claims(result).iter().map(|claim| claim_paragraph(result, claim)).collect(),
@@ -149,10 +149,10 @@ pub(super) fn claim_line(claim: &JudgedClaim<'_>) -> Vec<TableCell> {
 }
 
 /// A published table with today's ratios.
-fn published(found: &ReproducedTable<'_>, medium: Medium) -> Vec<Block> {
+fn published(found: &ReproducedTable<'_>, format: ReportFormat) -> Vec<Block> {
     /// Letters of a name and a candidate that a terminal has room for in one line, beside the figures.
     const NAMES_MAX: usize = 40;
-    let is_terminal = medium == Medium::Terminal;
+    let is_terminal = format == ReportFormat::Terminal;
     let mut all = vec![Block::Heading(found.text.heading())];
     // A reason common to all lines, such as a corpus that was left out, is stated once.
     let first = found.compared().next().and_then(|line| line.today.as_ref().err());

@@ -2,7 +2,7 @@
 
 use maud::Markup;
 
-use super::block::{Block, Medium, in_markdown, in_terminal, on_page};
+use super::block::{Block, ReportFormat, in_markdown, in_terminal, on_page};
 use super::html::PageData;
 use super::page::Page;
 use crate::result::RunResult;
@@ -30,7 +30,7 @@ pub(super) struct Section {
     /// True for the recommendation: it ends one screen of a terminal, and begins the full report and the page.
     pub is_last: bool,
     /// Builds the content; the reports that it is for may leave blocks out. Nothing is shown of a section without blocks.
-    blocks: Option<fn(&RunResult, Medium) -> Vec<Block>>,
+    blocks: Option<fn(&RunResult, ReportFormat) -> Vec<Block>>,
     /// Renders the content below the heading of the page.
     html: Option<fn(&PageData<'_>) -> Markup>,
     /// Alternative title, for some results.
@@ -68,13 +68,13 @@ impl Section {
     /// Writes the section for a terminal.
     pub(super) fn in_terminal(&self, text: &mut String, result: &RunResult) {
         self.terminal.iter().for_each(|write| write(text, result, self.title));
-        self.blocks.iter().for_each(|of| in_terminal(text, self.title, &of(result, Medium::Terminal)));
+        self.blocks.iter().for_each(|of| in_terminal(text, self.title, &of(result, ReportFormat::Terminal)));
     }
 
     /// Appends the section to a page of Markdown.
     pub(super) fn in_markdown(&self, page: &mut Page, result: &RunResult) {
         self.markdown.iter().for_each(|write| write(page, result, self.title));
-        self.blocks.iter().for_each(|of| in_markdown(page, self.title, &of(result, Medium::Markdown)));
+        self.blocks.iter().for_each(|of| in_markdown(page, self.title, &of(result, ReportFormat::Markdown)));
     }
 
     /// Renders the content below the heading of the page; `None` if the page does not have the section.
@@ -82,12 +82,13 @@ impl Section {
         if !(self.has)(view.result) {
             return None;
         }
-        let blocks = self.blocks.map(|of| of(view.result, Medium::Page)).filter(|blocks| !blocks.is_empty());
+        let blocks =
+            self.blocks.map(|of| of(view.result, ReportFormat::Page)).filter(|blocks| !blocks.is_empty());
         self.html.map(|render| render(view)).or_else(|| Some(on_page(&blocks?)))
     }
 
     /// Sets the blocks of every kind of report.
-    pub(super) const fn blocks(self, blocks: fn(&RunResult, Medium) -> Vec<Block>) -> Section {
+    pub(super) const fn blocks(self, blocks: fn(&RunResult, ReportFormat) -> Vec<Block>) -> Section {
         Section { blocks: Some(blocks), ..self }
     }
 

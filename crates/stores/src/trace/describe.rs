@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::objects::Objects;
 use super::zipf::{Popularity, fit};
-use super::{Counts, Op, Reader, Reading, Request};
+use super::{Counts, LogReader, Op, Reading, Request};
 
 /// Shares of the bytes of all objects for which the misses of a cache are computed.
 const MEMORY: [f64; 8] = [0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
@@ -97,7 +97,7 @@ pub struct Rate {
 }
 
 /// Reads a log to its end and describes it. `progress` is called now and then.
-pub fn describe(reader: &mut Reader, mut progress: impl FnMut(Reading)) -> Description {
+pub fn describe(reader: &mut LogReader, mut progress: impl FnMut(Reading)) -> Description {
     let mut totals = Totals::default();
     while let Some(request) = reader.next_request() {
         totals.note(&request);
@@ -141,7 +141,7 @@ impl Totals {
         self.ops[op as usize]
     }
 
-    fn description(self, reader: &Reader) -> Description {
+    fn description(self, reader: &LogReader) -> Description {
         let reads = self.op_count(Op::Get) + self.op_count(Op::Range);
         let objects = &self.objects;
         let by_object = objects.reads();

@@ -13,7 +13,7 @@ use crate::suggest::unknown;
 named! {
     /// Format of a log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Format {
+    pub enum LogFormat {
         /// Combined or common log of a web server.
         Combined = "combined",
         /// A JSON object on each line, as Caddy writes, or a `log_format` of nginx.
@@ -33,40 +33,40 @@ named! {
     }
 }
 
-impl Format {
+impl LogFormat {
     /// All of them, in the order in which they are tried.
-    pub const ALL: [Format; 8] = [
-        Format::Combined,
-        Format::Json,
-        Format::S3Log,
-        Format::CloudFront,
-        Format::IbmCos,
-        Format::Twitter,
-        Format::Csv,
-        Format::OracleGeneral,
+    pub const ALL: [LogFormat; 8] = [
+        LogFormat::Combined,
+        LogFormat::Json,
+        LogFormat::S3Log,
+        LogFormat::CloudFront,
+        LogFormat::IbmCos,
+        LogFormat::Twitter,
+        LogFormat::Csv,
+        LogFormat::OracleGeneral,
     ];
 
     /// Parses a name; `common` is `combined`, which has the same fields and more.
-    pub fn parse(text: &str) -> Result<Format> {
-        let wanted = if text == "common" { Format::Combined.name() } else { text };
-        let found = Format::ALL.into_iter().find(|format| format.name() == wanted);
-        found.ok_or_else(|| unknown("format of logs", text, Format::ALL.map(Format::name)))
+    pub fn parse(text: &str) -> Result<LogFormat> {
+        let wanted = if text == "common" { LogFormat::Combined.name() } else { text };
+        let found = LogFormat::ALL.into_iter().find(|format| format.name() == wanted);
+        found.ok_or_else(|| unknown("format of logs", text, LogFormat::ALL.map(LogFormat::name)))
     }
 
     /// Returns the format in which most lines of a beginning can be read, if at least half can.
-    pub fn detect(head: &[u8]) -> Option<Format> {
+    pub fn detect(head: &[u8]) -> Option<LogFormat> {
         /// Lines that are looked at.
         const LINES: usize = 50;
         // Every record has a zero: no object is that large. A text may have some further behind, after a crash.
         if head.iter().take(RECORD_BYTES).any(|byte| *byte == 0) {
-            return is_oracle_general(head).then_some(Format::OracleGeneral);
+            return is_oracle_general(head).then_some(LogFormat::OracleGeneral);
         }
         // The last line may be cut off.
         let end = head.iter().rposition(|byte| *byte == b'\n').unwrap_or(head.len());
         let text = String::from_utf8_lossy(&head[..end]);
         let lines: Vec<&str> = text.lines().take(LINES).collect();
         let mut best = (0, None);
-        for format in Format::ALL {
+        for format in LogFormat::ALL {
             let mut parser = Parser::new(format, 0);
             let read: Vec<Line> = lines.iter().map(|line| parser.read(line.trim())).collect();
             let requests = read.iter().filter(|line| matches!(line, Ok(Some(_)))).count();
@@ -79,7 +79,7 @@ impl Format {
     }
 }
 
-/// Bytes of a record of [`Format::OracleGeneral`]: seconds (u32), object (u64), bytes (u32), next access (i64), little-endian.
+/// Bytes of a record of [`LogFormat::OracleGeneral`]: seconds (u32), object (u64), bytes (u32), next access (i64), little-endian.
 pub const RECORD_BYTES: usize = 24;
 
 /// Whether the beginning of a binary file has records: their times never fall, and objects have bytes.
@@ -104,7 +104,7 @@ const NO_STATUS: &str = "has no status";
 const NO_OPERATION: &str = "has no operation that is known";
 const NO_KEY: &str = "has no key";
 
-/// Fields of [`Format::CloudFront`].
+/// Fields of [`LogFormat::CloudFront`].
 const CLOUDFRONT: &[&[&str]] = &[
     &["date"],
     &["time"],
@@ -117,7 +117,7 @@ const CLOUDFRONT: &[&[&str]] = &[
     &["time-taken"],
 ];
 
-/// Columns of [`Format::Csv`], with the names that they have in headers.
+/// Columns of [`LogFormat::Csv`], with the names that they have in headers.
 const CSV: &[&[&str]] = &[
     &["time", "timestamp", "ts", "clock_time"],
     &["op", "operation", "method"],
@@ -131,7 +131,7 @@ const BYTES_MAX: u64 = 1 << 42;
 /// Reads lines of one format.
 #[derive(Debug)]
 pub struct Parser {
-    format: Format,
+    format: LogFormat,
     salt: u64,
     /// Files that objects may have.
     files: Option<Arc<PathIndex>>,
@@ -143,10 +143,10 @@ pub struct Parser {
 
 impl Parser {
     /// A parser whose keys are hashed with this salt.
-    pub fn new(format: Format, salt: u64) -> Parser {
+    pub fn new(format: LogFormat, salt: u64) -> Parser {
         let columns = match format {
             // time, key, bytes of the key, bytes of the value, client, operation, TTL
-            Format::Twitter => vec![Some(0), Some(5), Some(1), Some(3)],
+            LogFormat::Twitter => vec![Some(0), Some(5), Some(1), Some(3)],
             _ => Vec::new(),
         };
         Parser { format, salt, files: None, columns, is_first: true }
@@ -163,7 +163,7 @@ impl Parser {
         }
         let columns = places(CSV, &names);
         ensure!(columns[0].is_some() && columns[2].is_some(), "a log has at least the columns time and key");
-        Ok(Parser { columns, ..Parser::new(Format::Csv, salt) })
+        Ok(Parser { columns, ..Parser::new(LogFormat::Csv, salt) })
     }
 
     /// Sets the salt of keys from now on.
@@ -177,7 +177,7 @@ impl Parser {
     }
 
     /// The format that it reads.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> LogFormat {
         self.format
     }
 
@@ -188,17 +188,17 @@ impl Parser {
         }
         let is_first = std::mem::take(&mut self.is_first);
         match self.format {
-            Format::Combined => self.combined(line),
-            Format::Json => self.json(line),
-            Format::S3Log => self.s3(line),
-            Format::CloudFront => self.cloudfront(line),
-            Format::IbmCos => self.ibm_cos(line),
-            Format::Twitter | Format::Csv => self.csv(line, is_first),
-            Format::OracleGeneral => Err("is text in a binary format"),
+            LogFormat::Combined => self.combined(line),
+            LogFormat::Json => self.json(line),
+            LogFormat::S3Log => self.s3(line),
+            LogFormat::CloudFront => self.cloudfront(line),
+            LogFormat::IbmCos => self.ibm_cos(line),
+            LogFormat::Twitter | LogFormat::Csv => self.csv(line, is_first),
+            LogFormat::OracleGeneral => Err("is text in a binary format"),
         }
     }
 
-    /// Reads a record of [`Format::OracleGeneral`].
+    /// Reads a record of [`LogFormat::OracleGeneral`].
     pub fn record(&self, record: &[u8]) -> Line {
         if record.len() < RECORD_BYTES {
             return Err("is cut off");
@@ -427,11 +427,11 @@ impl Parser {
         let field = |column: usize| self.field(&fields, column);
         let Some(start_us) = field(0).and_then(instant) else {
             // A header of a log whose columns are known already.
-            return if is_first && self.format == Format::Csv { Ok(None) } else { Err(NO_TIME) };
+            return if is_first && self.format == LogFormat::Csv { Ok(None) } else { Err(NO_TIME) };
         };
         let key = field(2).filter(|key| !key.is_empty()).ok_or(NO_KEY)?;
         let op = field(1).map_or(Op::Get, word_op);
-        let is_twitter = self.format == Format::Twitter;
+        let is_twitter = self.format == LogFormat::Twitter;
         if is_twitter && (op == Op::Other || fields.len() != 7) {
             return Err(NO_OPERATION);
         }

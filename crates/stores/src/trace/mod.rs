@@ -17,8 +17,8 @@ mod tests;
 
 pub use describe::{Description, Miss, Rate, describe};
 pub use files::{ObjectFile, PathIndex};
-pub use format::{Format, Parser};
-pub use reader::{BadLine, Counts, Reader, Reading};
+pub use format::{LogFormat, Parser};
+pub use reader::{BadLine, Counts, LogReader, Reading};
 pub use replay::{LogFile, Replay, ReplayStep, Selection};
 pub use zipf::Popularity;
 

@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use rand::TryRng;
 use serde::Serialize;
 
-use super::format::{Format, Line, Parser, RECORD_BYTES};
+use super::format::{Line, LogFormat, Parser, RECORD_BYTES};
 use super::{PathIndex, Request, zstd};
 use crate::host::machine;
 use crate::units;
@@ -85,7 +85,7 @@ pub(super) fn seconds_left(seconds: f64, read: u64, bytes: u64) -> Option<f64> {
 }
 
 /// A log that is read.
-pub struct Reader {
+pub struct LogReader {
     input: Box<dyn BufRead>,
     parser: Parser,
     line: Vec<u8>,
@@ -97,11 +97,11 @@ pub struct Reader {
     sized: Option<SizedFile>,
 }
 
-impl Reader {
+impl LogReader {
     /// Opens a log; `-` is standard input. Without a format or names of columns the format is recognised.
-    pub fn open(path: &Path, format: Option<Format>, columns: Option<&str>) -> Result<Reader> {
+    pub fn open(path: &Path, format: Option<LogFormat>, columns: Option<&str>) -> Result<LogReader> {
         if path == Path::new("-") {
-            return Reader::new(Box::new(std::io::stdin()), format, columns).context("standard input");
+            return LogReader::new(Box::new(std::io::stdin()), format, columns).context("standard input");
         }
         let shown = || format!("`{}`", path.display());
         let file = File::open(path).with_context(shown)?;
@@ -110,12 +110,12 @@ impl Reader {
         let begun = machine::uptime();
         let same = if metadata.is_file() { file.try_clone().ok() } else { None };
         let sized = same.map(|file| SizedFile { file, bytes: metadata.len(), begun });
-        let reader = Reader::new(Box::new(file), format, columns).with_context(shown)?;
-        Ok(Reader { sized, ..reader })
+        let reader = LogReader::new(Box::new(file), format, columns).with_context(shown)?;
+        Ok(LogReader { sized, ..reader })
     }
 
     /// Reads a log from anything.
-    pub fn new(source: Box<dyn Read>, format: Option<Format>, columns: Option<&str>) -> Result<Reader> {
+    pub fn new(source: Box<dyn Read>, format: Option<LogFormat>, columns: Option<&str>) -> Result<LogReader> {
         const GZIP: &[u8] = &[0x1f, 0x8b];
         /// As many bytes as tell how a file is compressed.
         const MAGIC_BYTES: u64 = 4;
@@ -137,33 +137,33 @@ impl Reader {
             );
         }
         let salt = rand::rngs::SysRng.try_next_u64().context("the system has no random numbers")?;
-        let parser = match (columns, format.or_else(|| Format::detect(&head))) {
+        let parser = match (columns, format.or_else(|| LogFormat::detect(&head))) {
             (Some(columns), _) => Parser::with_columns(columns, salt).context("--columns")?,
             (None, Some(format)) => Parser::new(format, salt),
             (None, None) => bail!(
                 "its first lines are in no format that blobwise knows: name one with --format, or --trace-format of a run ({}), or the columns of a csv with \
                  --columns time,op,key,bytes",
-                Format::ALL.map(Format::name).join(", ")
+                LogFormat::ALL.map(LogFormat::name).join(", ")
             ),
         };
         let input = Box::new(BufReader::with_capacity(1 << 16, source));
-        Ok(Reader { input, parser, line: Vec::new(), counts: Counts::default(), failed, sized: None })
+        Ok(LogReader { input, parser, line: Vec::new(), counts: Counts::default(), failed, sized: None })
     }
 
     /// Returns the reader with another salt of its keys than a random one, in order that a sample is the same each time.
-    pub(super) fn salted(mut self, salt: u64) -> Reader {
+    pub(super) fn salted(mut self, salt: u64) -> LogReader {
         self.parser.set_salt(salt);
         self
     }
 
     /// Returns the reader with files to look for by the paths of objects.
-    pub(super) fn with_files(mut self, files: Option<Arc<PathIndex>>) -> Reader {
+    pub(super) fn with_files(mut self, files: Option<Arc<PathIndex>>) -> LogReader {
         self.parser.set_files(files);
         self
     }
 
     /// The format that is read.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> LogFormat {
         self.parser.format()
     }
 
@@ -194,7 +194,7 @@ impl Reader {
 
     fn next_line(&mut self) -> Option<Line> {
         self.line.clear();
-        let is_binary = self.format() == Format::OracleGeneral;
+        let is_binary = self.format() == LogFormat::OracleGeneral;
         let read = if is_binary {
             self.input.by_ref().take(RECORD_BYTES as u64).read_to_end(&mut self.line)
         } else {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Format, Op, PathIndex, Reader, Reading, Request};
+use super::{LogFormat, LogReader, Op, PathIndex, Reading, Request};
 use crate::units;
 
 /// A log, and how it is read.
@@ -18,7 +18,7 @@ pub struct LogFile {
     /// Path of the file.
     pub path: PathBuf,
     /// Its format; `None` if its first lines tell it.
-    pub format: Option<Format>,
+    pub format: Option<LogFormat>,
     /// Columns of a csv, such as `time,op,key,bytes`; `None` for those that its header or its format has.
     pub columns: Option<String>,
     /// Share of its lines that may be unreadable, from 0 to 1.
@@ -159,7 +159,7 @@ impl Replay {
         files: Option<Arc<PathIndex>>,
         progress: &mut dyn FnMut(Reading),
     ) -> Result<Replay> {
-        let reader = Reader::open(&file.path, file.format, file.columns.as_deref())?.with_files(files);
+        let reader = LogReader::open(&file.path, file.format, file.columns.as_deref())?.with_files(files);
         let bounds = Bounds { bad_share_max: file.bad_share_max, ..Bounds::default() };
         Replay::bounded(reader, selection, bounds, progress)
             .with_context(|| format!("`{}`", file.path.display()))
@@ -167,7 +167,7 @@ impl Replay {
 
     /// Reads a log within these bounds.
     pub(super) fn bounded(
-        reader: Reader,
+        reader: LogReader,
         selection: &Selection,
         bounds: Bounds,
         progress: &mut dyn FnMut(Reading),
@@ -325,7 +325,7 @@ impl Replay {
 
 /// An object while the log is read.
 #[derive(Clone, Copy, Debug)]
-struct Object {
+struct LoggedObject {
     key: u64,
     /// The largest that a whole read or a put shows: smaller ones were aborted.
     size: Option<u64>,
@@ -345,7 +345,7 @@ struct Requests {
     has_share: bool,
     requests_max: usize,
     ids: HashMap<u64, u32>,
-    objects: Vec<Object>,
+    objects: Vec<LoggedObject>,
     steps: Vec<ReplayStep>,
     /// Requests that could be replayed, of all objects.
     fit: u64,
@@ -395,7 +395,7 @@ impl Requests {
         let next = self.objects.len() as u32;
         let id = *self.ids.entry(request.key).or_insert(next);
         if id == next {
-            self.objects.push(Object { key: request.key, size: None, part: 0, file: None });
+            self.objects.push(LoggedObject { key: request.key, size: None, part: 0, file: None });
         }
         let object = &mut self.objects[id as usize];
         match request.file {
@@ -449,7 +449,7 @@ impl Requests {
             !known.is_empty(),
             "it shows the size of no object: there is no whole read (200) and no put with its bytes"
         );
-        let size = |object: &Object| {
+        let size = |object: &LoggedObject| {
             let size = object.size.unwrap_or_else(|| known[(object.key % known.len() as u64) as usize]);
             if object.file.is_some() { size } else { size.max(object.part) }
         };

@@ -14,8 +14,8 @@ use super::replay::Bounds;
 use super::zipf::fit;
 use super::*;
 
-fn reader(log: impl Into<Vec<u8>>) -> Reader {
-    Reader::new(Box::new(Cursor::new(log.into())), None, None).unwrap()
+fn reader(log: impl Into<Vec<u8>>) -> LogReader {
+    LogReader::new(Box::new(Cursor::new(log.into())), None, None).unwrap()
 }
 
 fn described(log: impl Into<Vec<u8>>) -> Description {
@@ -47,9 +47,9 @@ fn each_format_is_recognised_and_says_what_was_done() {
     let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
     record.extend([0xff; 8]);
     type Expected = (Op, i64, u64, Option<u64>);
-    let cases: Vec<(Format, Vec<u8>, Vec<Expected>)> = vec![
+    let cases: Vec<(LogFormat, Vec<u8>, Vec<Expected>)> = vec![
         (
-            Format::Combined,
+            LogFormat::Combined,
             combined.into(),
             vec![
                 (Op::Get, at, 500, Some(500)),
@@ -59,26 +59,26 @@ fn each_format_is_recognised_and_says_what_was_done() {
                 (Op::Failed, at, 9, None),
             ],
         ),
-        (Format::Json, json.into(), vec![(Op::Get, at, 7, Some(7)), (Op::Head, at, 0, None)]),
+        (LogFormat::Json, json.into(), vec![(Op::Get, at, 7, Some(7)), (Op::Head, at, 0, None)]),
         (
-            Format::S3Log,
+            LogFormat::S3Log,
             (s3("REST.GET.OBJECT", "206 - 10 900 5") + &s3("REST.PUT.OBJECT", "200 - - 900 5")).into(),
             vec![(Op::Range, at, 10, Some(900)), (Op::Put, at, 900, Some(900))],
         ),
-        (Format::CloudFront, cloudfront.into(), vec![(Op::Get, at, 800, Some(800))]),
+        (LogFormat::CloudFront, cloudfront.into(), vec![(Op::Get, at, 800, Some(800))]),
         (
-            Format::IbmCos,
+            LogFormat::IbmCos,
             "5 REST.GET.OBJECT a 900 0 99\n6 REST.DELETE.OBJECT a\n".into(),
             vec![(Op::Range, 5000, 100, Some(900)), (Op::Delete, 6000, 0, None)],
         ),
         (
-            Format::Twitter,
+            LogFormat::Twitter,
             "3,\"a,b\",3,40,1,get,0\n3,c,3,0,1,get,0\n".into(),
             vec![(Op::Get, 3_000_000, 40, Some(40)), (Op::Get, 3_000_000, 0, None)],
         ),
-        (Format::Csv, columns.into(), vec![(Op::Get, at, 512, Some(512)), (Op::Put, at, 512, Some(512))]),
-        (Format::Csv, "0,9,512\n".into(), vec![(Op::Get, 0, 512, Some(512))]),
-        (Format::OracleGeneral, record, vec![(Op::Get, 1_000_000, 77, Some(77))]),
+        (LogFormat::Csv, columns.into(), vec![(Op::Get, at, 512, Some(512)), (Op::Put, at, 512, Some(512))]),
+        (LogFormat::Csv, "0,9,512\n".into(), vec![(Op::Get, 0, 512, Some(512))]),
+        (LogFormat::OracleGeneral, record, vec![(Op::Get, 1_000_000, 77, Some(77))]),
     ];
     for (format, log, expected) in cases {
         let mut reader = reader(log);
@@ -88,7 +88,7 @@ fn each_format_is_recognised_and_says_what_was_done() {
         assert_eq!(found.collect::<Vec<_>>(), expected, "{format:?}");
         assert_eq!((reader.counts.bad, &reader.counts.ended_early), (0, &None), "{format:?}");
         // All are of one object but for the missing one and what Twitter's cache had not.
-        if matches!(format, Format::S3Log | Format::Csv | Format::IbmCos) {
+        if matches!(format, LogFormat::S3Log | LogFormat::Csv | LogFormat::IbmCos) {
             assert!(requests.iter().all(|request| request.key == requests[0].key), "{format:?}");
         }
     }
@@ -160,7 +160,7 @@ fn lines_of_versitygw_are_read_back() {
         + &line("s3_PutObject", "a b", "/bucket/a%20b", "500 it was full 0 3000")
         + &line("s3_ListObjectsV2", "-", "/bucket/?list-type=2", "200 - 497 0");
     let mut reader = reader(log);
-    assert_eq!(reader.format(), Format::S3Log);
+    assert_eq!(reader.format(), LogFormat::S3Log);
     let found: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
     let ops = [Op::Put, Op::Get, Op::Head, Op::Delete, Op::Failed, Op::Failed, Op::Other];
     assert_eq!(found.iter().map(|request| request.op).collect::<Vec<_>>(), ops);
@@ -204,7 +204,7 @@ fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
         (b"\x28\xb5\x2f\xfd\0", "it cannot be read: unexpected end of file"),
         (b"\x28\xb5\x2f\xfd\0\xa8", "its zstd window of 2.15 GB is larger than 128 MiB"),
     ] {
-        let error = Reader::new(Box::new(Cursor::new(log)), None, None).err().unwrap();
+        let error = LogReader::new(Box::new(Cursor::new(log)), None, None).err().unwrap();
         assert!(format!("{error:#}").contains(why), "{error:#}");
     }
 }
@@ -227,7 +227,7 @@ fn zstd_is_read_in_frames_up_to_a_cut_or_damage() {
     let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
     record.extend([0xff; 8]);
     let records = described(compressed(&record.repeat(100)));
-    assert_eq!((records.format, records.requests), (Format::OracleGeneral.name(), 100));
+    assert_eq!((records.format, records.requests), (LogFormat::OracleGeneral.name(), 100));
     // Many windows, of which each is in memory only once.
     let log: String = (0..50_000_u64).map(|n| format!("{n},planted-{},9\n", n * n % 997)).collect();
     let whole = compressed(format!("time,key,bytes\n{log}").as_bytes());
@@ -239,7 +239,7 @@ fn zstd_is_read_in_frames_up_to_a_cut_or_damage() {
     assert!(error.contains("it ends early, after line "), "{error}");
     // Wherever a small file is cut, what is left is all or nothing, and said to be cut.
     for bytes in 4..ZSTD.len() {
-        match Reader::new(Box::new(Cursor::new(ZSTD[..bytes].to_vec())), None, None) {
+        match LogReader::new(Box::new(Cursor::new(ZSTD[..bytes].to_vec())), None, None) {
             Err(error) => {
                 assert_eq!(format!("{error:#}"), "it cannot be read: unexpected end of file", "{bytes}");
             }
@@ -456,7 +456,7 @@ fn the_time_that_is_left_is_told_by_the_bytes_of_a_file() {
     std::fs::write(&path, lines).unwrap();
     let mut told = Vec::new();
     let bounds = Bounds { told_every: 40_000, ..Bounds::default() };
-    let log = Reader::open(&path, None, None).unwrap();
+    let log = LogReader::open(&path, None, None).unwrap();
     Replay::bounded(log, &ALL, bounds, &mut |reading| told.push(reading)).unwrap();
     assert_eq!(told.iter().map(|reading| reading.requests).collect::<Vec<_>>(), [40_000, 80_000]);
     assert!(told.iter().all(|reading| reading.seconds_left.is_some_and(|left| left > 0.0)), "{told:?}");

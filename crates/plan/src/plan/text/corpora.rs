@@ -16,7 +16,7 @@ use crate::corpus::{
 };
 use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
-use crate::trace::{Format, LogFile};
+use crate::trace::{LogFile, LogFormat};
 use crate::units::{parse_bytes, parse_share};
 
 optional_keys! {
@@ -122,7 +122,8 @@ impl CorpusText {
         if self.columns.is_some() {
             check_excluded("--columns", &[("--trace-format", self.trace_format.is_some())])?;
         }
-        let format = self.trace_format.as_deref().map(Format::parse).transpose().context("--trace-format")?;
+        let format =
+            self.trace_format.as_deref().map(LogFormat::parse).transpose().context("--trace-format")?;
         let allowed = self.allow_bad.as_deref().map(parse_share).transpose().context("--allow-bad")?;
         Ok(LogFile {
             format,

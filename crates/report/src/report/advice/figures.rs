@@ -4,7 +4,7 @@
 use super::{AdviceRow, cell_of, choose};
 use crate::judge::cells;
 use crate::judge::ranking::{self, ComparisonGroup};
-use crate::report::block::{Block, Medium};
+use crate::report::block::{Block, ReportFormat};
 use crate::report::table::{CellContent, Table, TableCell, named, shown};
 use crate::report::view::months::month_head;
 use crate::report::view::words::letters;
@@ -157,7 +157,7 @@ pub(super) fn blocks(
     result: &RunResult,
     advice: &Advice,
     rows: &[AdviceRow<'_>],
-    medium: Medium,
+    format: ReportFormat,
 ) -> Vec<Block> {
     if advice.situations.is_empty() {
         return Vec::new();
@@ -165,9 +165,9 @@ pub(super) fn blocks(
     let heads: Vec<work::WorkHead> =
         advice.situations.iter().map(|situation| work::head(result, situation)).collect();
     let resources = resources(result, rows);
-    let title = |head: &work::WorkHead| match medium {
-        Medium::Page => format!("#{}", head.line()),
-        Medium::Markdown | Medium::Terminal => format!("#{}", head.label()),
+    let title = |head: &work::WorkHead| match format {
+        ReportFormat::Page => format!("#{}", head.line()),
+        ReportFormat::Markdown | ReportFormat::Terminal => format!("#{}", head.label()),
     };
     let titles = ["store".to_owned()].into_iter().chain(heads.iter().map(title));
     let titles = titles.chain(resources.iter().map(|column| column.title.clone()));

@@ -557,7 +557,7 @@ fn the_least_memory_is_that_which_processes_keep() {
     let of_mapping = choices.iter().find(|choice| choice.store == stores[0]).unwrap();
     assert!(of_mapping.reasons.contains("least memory"), "{}", of_mapping.reasons);
     let mut page = Page::default();
-    put_in_markdown(&mut page, &figures::blocks(&result, advice, &rows, Medium::Markdown));
+    put_in_markdown(&mut page, &figures::blocks(&result, advice, &rows, ReportFormat::Markdown));
     let line = format!("| `{}` | \\<1 µs * | 400 µs | 3.6 MB | 61.3 MB |", stores[0]);
     let text = page.text();
     assert!(text.contains(&line) && text.contains(" Mapped: pages of files on top"), "{line}\n{text}");

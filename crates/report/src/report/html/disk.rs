@@ -7,7 +7,7 @@ use super::figure::{Curve, CurvePoint, Dot, Figure, HorizontalAxis, ReferenceMar
 use super::phases::hover;
 use super::table::{Table, TableCell, named, shown};
 use super::{Looks, PageData, ratio, size};
-use crate::report::block::{Block, Medium};
+use crate::report::block::{Block, ReportFormat};
 use crate::result::{Footprint, Interval, RunResult};
 use crate::units;
 
@@ -16,9 +16,9 @@ fn candidates(result: &RunResult) -> Vec<&Footprint> {
 }
 
 /// The figures that a terminal has room for.
-pub fn in_terminal(result: &RunResult, medium: Medium) -> Vec<Block> {
+pub fn in_terminal(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let candidates = candidates(result);
-    if candidates.is_empty() || medium != Medium::Terminal {
+    if candidates.is_empty() || format != ReportFormat::Terminal {
         return Vec::new();
     }
     let title = "Disk: bytes allocated for each byte of blobs".to_owned();

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::super::view::memory;
 use super::super::view::standing::CellRank;
-use super::block::Block;
+use super::phase_cells::PhaseCells;
 use super::table::{Table, TableCell, named, shown};
 use super::{PageData, size};
 use crate::judge::ranking::ComparisonGroup;
@@ -46,7 +46,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
             }
             @if sweep {
                 @for phase in unique {
-                    @let columns: Vec<(String, &Block<'_>)> = blocks
+                    @let columns: Vec<(String, &PhaseCells<'_>)> = blocks
                         .iter()
                         .filter(|block| block.phase == phase)
                         .map(|block| (block.corpus_id.bytes().map(size).unwrap_or_default(), block))
@@ -54,7 +54,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
                     (table(result, &format!("{phase} by size of blob"), &columns))
                 }
             } @else {
-                @let columns: Vec<(String, &Block<'_>)> =
+                @let columns: Vec<(String, &PhaseCells<'_>)> =
                     blocks.iter().map(|block| (block.phase.to_owned(), block)).collect();
                 (table(result, "All phases", &columns))
             }
@@ -62,7 +62,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
     }
 }
 
-fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) -> Table {
+fn table(result: &RunResult, caption: &str, columns: &[(String, &PhaseCells<'_>)]) -> Table {
     let disk = columns.iter().all(|(_, block)| block.corpus_id.is_only())
         && result.footprints.iter().any(|footprint| footprint.space_amplification.is_some());
     let titles: Vec<String> = columns.iter().map(|(title, _)| format!("#{title}")).collect();

@@ -5,7 +5,7 @@ use maud::html;
 use super::super::view::matrix::{self, MatrixView};
 use super::table::{Table, TableCell, named, shown};
 use crate::judge::interval;
-use crate::report::block::{Block, Medium};
+use crate::report::block::{Block, ReportFormat};
 use crate::result::{MatrixCell, RunResult, Verdict};
 use crate::units;
 
@@ -15,18 +15,18 @@ const LEGEND: &str = "▲ is surely faster than the reference, ▼ surely slower
                       intervals are wider than those under Comparisons, each of which holds by itself.";
 
 /// Tables of the ratios: with signs for a terminal, with verdicts for Markdown, and in color for a page.
-pub fn blocks(result: &RunResult, medium: Medium) -> Vec<Block> {
-    let legend = (medium == Medium::Page).then(|| Block::Text(LEGEND.to_owned()));
+pub fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
+    let legend = (format == ReportFormat::Page).then(|| Block::Text(LEGEND.to_owned()));
     let all = matrix::all(result);
-    legend.into_iter().chain(all.iter().flat_map(|of_phase| of_one(of_phase, medium))).collect()
+    legend.into_iter().chain(all.iter().flat_map(|of_phase| of_one(of_phase, format))).collect()
 }
 
-fn of_one(of_phase: &MatrixView<'_>, medium: Medium) -> Vec<Block> {
-    let is_terminal = medium == Medium::Terminal;
+fn of_one(of_phase: &MatrixView<'_>, format: ReportFormat) -> Vec<Block> {
+    let is_terminal = format == ReportFormat::Terminal;
     let (phase, reference) = (&of_phase.matrix.phase, &of_phase.matrix.reference);
-    let title = match medium {
-        Medium::Markdown => format!("Ratios to `{reference}`: {phase}"),
-        Medium::Terminal | Medium::Page => format!("{phase}: ratios to {reference}"),
+    let title = match format {
+        ReportFormat::Markdown => format!("Ratios to `{reference}`: {phase}"),
+        ReportFormat::Terminal | ReportFormat::Page => format!("{phase}: ratios to {reference}"),
     };
     let about = of_phase.about();
     let about = if is_terminal { format!("{about} {}", matrix::SIGNS) } else { about };
@@ -38,10 +38,10 @@ fn of_one(of_phase: &MatrixView<'_>, medium: Medium) -> Vec<Block> {
         (true, false) => "settled ops/s",
         (false, _) => "ops/s",
     };
-    let name = match medium {
-        Medium::Terminal => format!("  {rate_title}").into(),
-        Medium::Markdown => TableCell::from(format!("`{reference}`, {rate_title}")),
-        Medium::Page => named(reference).remarked(rate_title),
+    let name = match format {
+        ReportFormat::Terminal => format!("  {rate_title}").into(),
+        ReportFormat::Markdown => TableCell::from(format!("`{reference}`, {rate_title}")),
+        ReportFormat::Page => named(reference).remarked(rate_title),
     };
     table.above(is_terminal.then(|| reference.clone()));
     table.push(std::iter::once(name).chain(rates).collect());
@@ -51,18 +51,18 @@ fn of_one(of_phase: &MatrixView<'_>, medium: Medium) -> Vec<Block> {
         for line in &group.lines {
             let label =
                 if is_terminal { format!("{indent}{}", line.label).into() } else { named(line.store) };
-            let cells = line.cells.iter().map(|cell| entry(*cell, medium));
+            let cells = line.cells.iter().map(|cell| entry(*cell, format));
             table.push(std::iter::once(label).chain(cells).collect());
         }
     }
     vec![Block::Title(title), Block::Text(about), Block::Table(table)]
 }
 
-fn entry(cell: Option<&MatrixCell>, medium: Medium) -> TableCell {
-    match medium {
-        Medium::Terminal => matrix::text(cell, matrix::sign).into(),
-        Medium::Markdown => matrix::text(cell, Verdict::name).into(),
-        Medium::Page => colored(cell),
+fn entry(cell: Option<&MatrixCell>, format: ReportFormat) -> TableCell {
+    match format {
+        ReportFormat::Terminal => matrix::text(cell, matrix::sign).into(),
+        ReportFormat::Markdown => matrix::text(cell, Verdict::name).into(),
+        ReportFormat::Page => colored(cell),
     }
 }
 

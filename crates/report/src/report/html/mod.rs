@@ -1,7 +1,6 @@
 //! The report as one self-contained HTML file: the answer first, and everything a reader needs to question it.
 
 mod axis;
-mod block;
 pub mod collection;
 pub mod cuts;
 pub(super) mod disk;
@@ -13,6 +12,7 @@ pub(super) mod figure;
 pub(super) mod glance;
 mod look;
 pub(super) mod matrix;
+mod phase_cells;
 pub(super) mod phases;
 pub mod runs;
 mod sweep;
@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::block::{Block, blocks};
 use self::look::Look;
+use self::phase_cells::{PhaseCells, phase_cells};
 pub(super) use super::prose::{led, prose};
 pub(super) use super::table;
 use super::table::{Table, TableCell, named, shown};
@@ -48,22 +48,22 @@ pub(super) struct PageData<'r> {
     plan: String,
     /// Looks of the candidates in plots.
     pub looks: Looks,
-    blocks: Vec<Block<'r>>,
-    /// Blocks except the second and later parts of split phases.
-    first_parts: Vec<Block<'r>>,
+    blocks: Vec<PhaseCells<'r>>,
+    /// All but the second and later parts of split phases.
+    first_parts: Vec<PhaseCells<'r>>,
 }
 
 impl<'r> PageData<'r> {
     /// Prepares the data of a page.
     pub fn new(result: &'r RunResult) -> Result<PageData<'r>> {
         let plan = result.plan.to_toml()?;
-        let mut first_parts = blocks(result);
+        let mut first_parts = phase_cells(result);
         first_parts.retain(|block| !is_later_part(block.phase));
         Ok(PageData {
             result,
             plan,
             looks: Looks::of_candidates(result),
-            blocks: blocks(result),
+            blocks: phase_cells(result),
             first_parts,
         })
     }
@@ -283,8 +283,8 @@ pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
     let (result, looks, blocks) = (view.result, &view.looks, &view.blocks);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     // The steps of a growth or of ageing are points of one figure, not parts of a phase.
-    let is_part = |block: &&Block<'_>| !result.plan.has_steps() && is_later_part(block.phase);
-    let (later, blocks): (Vec<&Block<'_>>, Vec<&Block<'_>>) = blocks.iter().partition(is_part);
+    let is_part = |block: &&PhaseCells<'_>| !result.plan.has_steps() && is_later_part(block.phase);
+    let (later, blocks): (Vec<&PhaseCells<'_>>, Vec<&PhaseCells<'_>>) = blocks.iter().partition(is_part);
     let mut names: Vec<&str> = Vec::new();
     for block in &blocks {
         if !names.contains(&sweep::name(result, block.phase)) {
@@ -301,7 +301,7 @@ pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
             p.printed { "Plots of phases are in the file that was printed: what they say of the claims stands above." }
         }
         @for name in names {
-            @let of_phase: Vec<&Block<'_>> = blocks.iter().copied().filter(|block| sweep::name(result, block.phase) == name).collect();
+            @let of_phase: Vec<&PhaseCells<'_>> = blocks.iter().copied().filter(|block| sweep::name(result, block.phase) == name).collect();
             @if sweep || of_phase.iter().any(|block| block.phase != name) {
                 (sweep::section(result, looks, name, &of_phase))
             } @else {

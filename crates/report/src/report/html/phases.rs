@@ -8,8 +8,8 @@ use super::super::view::memory;
 use super::super::view::standing::{CellRank, all_compared, beside_baseline, compared};
 use super::super::view::words::{hot as hot_words, with_interval};
 use super::axis::Scale;
-use super::block::{Block, label};
 use super::figure::{Curve, CurvePoint, Dot, Figure, HorizontalAxis, ReferenceMark, curves, dots};
+use super::phase_cells::{PhaseCells, label};
 use super::table::{Table, TableCell, named, shown};
 use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
@@ -31,7 +31,7 @@ pub const TIME: Scale = Scale { title: "", show: units::nanoseconds };
 pub const RATE: Scale = Scale { title: "ops/s", show: units::count };
 
 /// Renders a phase that is not part of a sweep.
-pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
+pub fn section(result: &RunResult, looks: &Looks, block: &PhaseCells<'_>) -> Markup {
     let phase = result.phases.iter().find(|phase| phase.id == block.phase);
     let about = phase.and_then(|phase| phase.about.as_ref());
     html! {
@@ -65,7 +65,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
 }
 
 /// Lists the candidates' rates relative to baselines that keep the same blobs on the same device.
-fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
+fn baselines(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
     let told: Vec<String> = block.cells.iter().filter_map(|cell| beside_baseline(result, cell)).collect();
     html! {
         @if !told.is_empty() {
@@ -76,7 +76,7 @@ fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
 }
 
 /// Conditions of the whole phase: cache, class, workers.
-pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
+pub fn conditions(result: &RunResult, block: &PhaseCells<'_>) -> String {
     let cell = block.cells.iter().find(|cell| !cell.rounds.is_empty()).or(block.cells.first());
     let at = block.corpus_id.bytes().map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
     let hot = hot_words(&block.cells).map(|hot| format!("; {hot}")).unwrap_or_default();
@@ -85,7 +85,7 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
 
 /// States who leads, for readers who do not expand the phase: comparable leaders of the first comparison group that has ranked
 /// candidates.
-fn leaders(block: &Block<'_>) -> Markup {
+fn leaders(block: &PhaseCells<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     let may_lead = |(_, members): &&(ranking::Comparability, Vec<&Cell>)| !ranking::is_technique(members[0]);
     let first = groups.iter().find(may_lead).map_or(&[][..], |(_, members)| members.as_slice());
@@ -111,7 +111,7 @@ fn leaders(block: &Block<'_>) -> Markup {
 }
 
 /// Lists the comparison groups, if there are several.
-fn groups(block: &Block<'_>) -> Markup {
+fn groups(block: &PhaseCells<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     html! {
         @if groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0])) {
@@ -136,7 +136,7 @@ fn labels(cells: &[&Cell]) -> Vec<String> {
     cells.iter().map(|cell| label(cell)).collect()
 }
 
-fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
+fn rates(result: &RunResult, looks: &Looks, block: &PhaseCells<'_>) -> Figure {
     let cells = block.drawn();
     let mut marks = Vec::new();
     let batches = block.cells.iter().any(|cell| cell.batch > 1);
@@ -197,7 +197,7 @@ pub fn hover(store: &str, figures: &str) -> String {
 }
 
 /// Response times of an open loop, where the rate is the same for all candidates and the waiting time differs.
-fn response(looks: &Looks, block: &Block<'_>) -> Figure {
+fn response(looks: &Looks, block: &PhaseCells<'_>) -> Figure {
     let cells = block.drawn();
     let mut marks = Vec::new();
     let mut table = Table::new(
@@ -244,7 +244,7 @@ fn time(nanoseconds: u64) -> String {
     units::nanoseconds(nanoseconds as f64)
 }
 
-fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure> {
+fn ratios(result: &RunResult, looks: &Looks, block: &PhaseCells<'_>) -> Option<Figure> {
     let mut table = Table::new("Ratios to the best of the phase", ["store", "best", "#ratio", "verdict"]);
     let mut marks = Vec::new();
     let mut names = Vec::new();
@@ -304,7 +304,7 @@ fn place_of(share: f64) -> f64 {
 }
 
 /// Plots time over percentile.
-pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
+pub fn latency(looks: &Looks, block: &PhaseCells<'_>) -> Option<Figure> {
     let cells: Vec<&Cell> = block.drawn().into_iter().filter(|cell| cell.curve.len() > 1).collect();
     if cells.is_empty() {
         return None;
@@ -341,7 +341,7 @@ fn curve_point(store: &str, share: f64, ns: u64) -> CurvePoint {
     )
 }
 
-fn times_table(title: &str, block: &Block<'_>) -> Table {
+fn times_table(title: &str, block: &PhaseCells<'_>) -> Table {
     let mut table = Table::new(title, ["store", "#p50", "#p90", "#p99", "#p99.9", "#longest"]);
     for cell in block.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
         let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
@@ -358,7 +358,7 @@ fn percentiles(times: &Percentiles) -> Vec<TableCell> {
 
 // ---- rounds ------------------------------------------------------------------------------------------------------
 
-fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
+fn rounds(looks: &Looks, block: &PhaseCells<'_>) -> Figure {
     let cells = block.drawn();
     let all: BTreeSet<u32> = cells.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).collect();
     let titles: Vec<String> = all.iter().map(|round| format!("#round {round}")).collect();
@@ -413,7 +413,7 @@ fn ordinal(position: u32) -> String {
 // ---- everything --------------------------------------------------------------------------------------------------
 
 /// All figures of a phase, for readers who want to check them.
-pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
+pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
     let mut rates = Table::new(
         "Places and rates",
         [
@@ -467,7 +467,7 @@ pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
     }
 }
 
-fn service_title(block: &Block<'_>) -> &'static str {
+fn service_title(block: &PhaseCells<'_>) -> &'static str {
     if block.is_open() { "Response times" } else { "Service times" }
 }
 
@@ -532,7 +532,7 @@ fn resources_line(cell: &Cell) -> Vec<TableCell> {
 }
 
 /// Memory as counted by each candidate's control group, if the run limits it.
-fn memory(block: &Block<'_>) -> Table {
+fn memory(block: &PhaseCells<'_>) -> Table {
     let head: Vec<&str> = std::iter::once("store").chain(memory::COUNTED).collect();
     let mut table = Table::new("Memory, as each candidate's control group counts it", &head);
     for cell in &block.cells {
@@ -552,7 +552,7 @@ fn number(value: f64) -> String {
 }
 
 /// Times by size of blob, if there is more than one size band.
-fn bands(block: &Block<'_>) -> Table {
+fn bands(block: &PhaseCells<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| cell.size_bands.len() > 1);
     let known = |band: &&&str| cells().any(|cell| cell.size_bands.iter().any(|found| found.band == **band));
     let present: Vec<&str> = histogram::BANDS.iter().filter(known).copied().collect();
@@ -573,7 +573,7 @@ fn bands(block: &Block<'_>) -> Table {
     table
 }
 
-fn steps(block: &Block<'_>) -> Table {
+fn steps(block: &PhaseCells<'_>) -> Table {
     let [title, what, share] = match block.cells.iter().any(|cell| cell.is_replay()) {
         true => ["Kinds of op", "kind", "#share of the time"],
         false => ["Steps of an op", "step", "#share of the op"],
@@ -590,7 +590,7 @@ fn steps(block: &Block<'_>) -> Table {
 }
 
 /// Steps and counts that sessions reported for their ops, such as times measured by the other side.
-fn session_reports_table(block: &Block<'_>) -> Table {
+fn session_reports_table(block: &PhaseCells<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| !cell.counts.is_empty());
     let mut steps: Vec<&str> = Vec::new();
     for step in cells().flat_map(|cell| &cell.steps) {
@@ -615,7 +615,7 @@ fn session_reports_table(block: &Block<'_>) -> Table {
 }
 
 /// Evidence that a cold phase was cold.
-fn cold(block: &Block<'_>) -> Table {
+fn cold(block: &PhaseCells<'_>) -> Table {
     let mut table = Table::new(
         "What the caches held",
         [

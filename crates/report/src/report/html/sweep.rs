@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::super::view::standing::compared;
 use super::super::view::words::with_interval;
 use super::axis::Scale;
-use super::block::Block;
 use super::figure::{Bands, Curve, CurvePoint, Figure, HorizontalAxis, curves};
+use super::phase_cells::PhaseCells;
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Table, TableCell, named, shown};
 use super::{Looks, ratio};
@@ -59,7 +59,7 @@ impl SweepVariable {
         }
     }
 
-    fn at(&self, block: &Block<'_>) -> Option<f64> {
+    fn at(&self, block: &PhaseCells<'_>) -> Option<f64> {
         self.place(block.phase, block.corpus_id)
     }
 
@@ -82,11 +82,11 @@ impl SweepVariable {
     }
 
     /// The axis of these blocks: logarithmic, except for ages, which begin at 0.
-    fn across(&self, blocks: &[&Block<'_>]) -> HorizontalAxis {
+    fn across(&self, blocks: &[&PhaseCells<'_>]) -> HorizontalAxis {
         let scale = self.scale();
         match self {
             SweepVariable::Ages => {
-                let tick = |block: &&Block<'_>| self.at(block).map(|age| (age, self.shown(age)));
+                let tick = |block: &&PhaseCells<'_>| self.at(block).map(|age| (age, self.shown(age)));
                 HorizontalAxis::Steps(scale.title, blocks.iter().filter_map(tick).collect())
             }
             SweepVariable::Sizes | SweepVariable::Memory { .. } | SweepVariable::Blobs => {
@@ -128,7 +128,7 @@ fn share_of(phase: &str) -> Option<f64> {
 }
 
 /// Renders one phase at all sizes, numbers of blobs or ages, or the reads of a memory sweep.
-pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
+pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&PhaseCells<'_>]) -> Markup {
     let axis = SweepVariable::for_phase(result, phase);
     let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
     let (winners, others): (Vec<&Crossover>, Vec<&Crossover>) =
@@ -136,7 +136,7 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
     html! {
         details.phase id={ "phase-" (phase) } open {
             summary { h3 { (phase) } " " span.conditions {
-                @if let Some(all) = Block::merge(blocks) { (phases::conditions(result, &all)) }
+                @if let Some(all) = PhaseCells::merge(blocks) { (phases::conditions(result, &all)) }
             } }
             @if winners.is_empty() {
                 p { (nothing_found(axis)) }
@@ -253,7 +253,7 @@ struct SweepQuantity {
     show: fn(&Cell, &Interval) -> String,
 }
 
-fn rate(blocks: &[&Block<'_>]) -> SweepQuantity {
+fn rate(blocks: &[&PhaseCells<'_>]) -> SweepQuantity {
     let writes = blocks.iter().any(|block| block.writes());
     SweepQuantity {
         title: if writes { "Settled rate" } else { "Rate" },
@@ -264,7 +264,7 @@ fn rate(blocks: &[&Block<'_>]) -> SweepQuantity {
     }
 }
 
-fn median_time(blocks: &[&Block<'_>]) -> SweepQuantity {
+fn median_time(blocks: &[&PhaseCells<'_>]) -> SweepQuantity {
     let open = blocks.iter().any(|block| block.is_open());
     SweepQuantity {
         title: if open { "Median response time" } else { "Median service time" },
@@ -283,7 +283,7 @@ fn median_time(blocks: &[&Block<'_>]) -> SweepQuantity {
 }
 
 /// Candidates that are drawn at any size, in order of first appearance.
-fn candidates<'r>(blocks: &[&Block<'r>]) -> Vec<&'r str> {
+fn candidates<'r>(blocks: &[&PhaseCells<'r>]) -> Vec<&'r str> {
     let mut candidates: Vec<&str> = Vec::new();
     for cell in blocks.iter().flat_map(|block| block.drawn()) {
         if !candidates.contains(&cell.store.as_str()) {
@@ -296,7 +296,7 @@ fn candidates<'r>(blocks: &[&Block<'r>]) -> Vec<&'r str> {
 fn sweep_figure(
     axis: SweepVariable,
     looks: &Looks,
-    blocks: &[&Block<'_>],
+    blocks: &[&PhaseCells<'_>],
     quantity: &SweepQuantity,
 ) -> Figure {
     let title = format!("{} by {}", quantity.title, axis.name());
@@ -321,7 +321,7 @@ fn sweep_figure(
     curves(&title, quantity.note, across, &lines, (None, Vec::new()), table)
 }
 
-fn table_over(axis: SweepVariable, title: &str, blocks: &[&Block<'_>]) -> Table {
+fn table_over(axis: SweepVariable, title: &str, blocks: &[&PhaseCells<'_>]) -> Table {
     let titles: Vec<String> =
         blocks.iter().filter_map(|block| Some(format!("#{}", axis.shown(axis.at(block)?)))).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
@@ -329,7 +329,12 @@ fn table_over(axis: SweepVariable, title: &str, blocks: &[&Block<'_>]) -> Table 
 }
 
 /// Plots the ratios to the plan's reference candidate, which is fixed before anything is measured.
-fn ratios(axis: SweepVariable, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Figure> {
+fn ratios(
+    axis: SweepVariable,
+    result: &RunResult,
+    looks: &Looks,
+    blocks: &[&PhaseCells<'_>],
+) -> Option<Figure> {
     let title = format!("Ratio to the reference by {}", axis.name());
     let mut table = table_over(axis, &title, blocks);
     let mut lines = Vec::new();
@@ -378,7 +383,7 @@ fn pairs<'r>(crossovers: &[&'r Crossover]) -> BTreeSet<(&'r str, &'r str)> {
 fn pair(
     axis: SweepVariable,
     looks: &Looks,
-    blocks: &[&Block<'_>],
+    blocks: &[&PhaseCells<'_>],
     crossovers: &[&Crossover],
     a: &str,
     b: &str,

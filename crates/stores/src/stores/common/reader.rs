@@ -31,7 +31,7 @@ pub(in crate::stores) trait Snapshot {
     }
 }
 
-/// The reads of a snapshot, for a [`Reader`].
+/// The reads of a snapshot, for a [`ReadOnlySession`].
 pub(in crate::stores) struct SnapshotReads<S>(pub S);
 
 impl<S: Snapshot> TransactionReads for SnapshotReads<S> {
@@ -63,11 +63,11 @@ impl<S: Session> TransactionReads for S {
 }
 
 /// The session that [`crate::store::Store::reader`] returns. Dropping it ends the transaction.
-pub(in crate::stores) struct Reader<R>(pub R);
+pub(in crate::stores) struct ReadOnlySession<R>(pub R);
 
 const WRITE: Error = Error::Unsupported("a write in a transaction that reads");
 
-impl<R: TransactionReads> Session for Reader<R> {
+impl<R: TransactionReads> Session for ReadOnlySession<R> {
     fn put(&mut self, _key: &Key, _blob: &[u8]) -> Result<()> {
         Err(WRITE)
     }

@@ -10,7 +10,7 @@ use fjall::{
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{self, Reader, Snapshot as _, SnapshotReads};
+use crate::stores::common::reader::{self, ReadOnlySession, Snapshot as _, SnapshotReads};
 
 /// The upper end of the recommendation, memtables included.
 const MEMORY: CacheRecommendation = CacheRecommendation {
@@ -109,7 +109,10 @@ impl Store for Fjall {
 
     /// fjall's documentation of `Database::snapshot`: "opens a cross-keyspace snapshot".
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(SnapshotReads(FjallReader { store: self, snapshot: self.database.snapshot() }))))
+        Ok(Box::new(ReadOnlySession(SnapshotReads(FjallReader {
+            store: self,
+            snapshot: self.database.snapshot(),
+        }))))
     }
 
     fn facts(&self) -> Result<Facts> {

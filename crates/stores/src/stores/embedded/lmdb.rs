@@ -11,7 +11,7 @@ use heed::{
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, Snapshot, SnapshotReads};
+use crate::stores::common::reader::{ReadOnlySession, Snapshot, SnapshotReads};
 
 /// It uses only the kernel's cache; the documentation advises what to do if memory is too small.
 const MEMORY: CacheRecommendation = CacheRecommendation {
@@ -159,7 +159,7 @@ impl Store for Lmdb {
     /// LMDB describes itself as "fully serializable", with "readers don't block writers". A read-only transaction sees the last
     /// commit before it began.
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(SnapshotReads(self.snapshot()?))))
+        Ok(Box::new(ReadOnlySession(SnapshotReads(self.snapshot()?))))
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -5,7 +5,7 @@ use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefini
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{Reader, Snapshot, SnapshotReads};
+use crate::stores::common::reader::{ReadOnlySession, Snapshot, SnapshotReads};
 
 /// redb recommends no share. It takes about twice the cache size: with blobs of 100 kB, 402 MB for a cache of 200 MB, so that the
 /// kernel killed it when the cache was half of the memory. A quarter, as for others, makes it take half and leaves the kernel the
@@ -137,7 +137,7 @@ impl Store for Redb {
     /// redb's documentation of `begin_read`: it "captures a snapshot of the database, so that only data committed before calling
     /// this method is visible in the transaction".
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(SnapshotReads(self.snapshot()?))))
+        Ok(Box::new(ReadOnlySession(SnapshotReads(self.snapshot()?))))
     }
 
     fn facts(&self) -> Result<Facts> {

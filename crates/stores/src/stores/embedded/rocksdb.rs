@@ -10,7 +10,7 @@ use rocksdb::{
 
 use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
-use crate::stores::common::reader::{self, Reader, Snapshot as _, SnapshotReads};
+use crate::stores::common::reader::{self, ReadOnlySession, Snapshot as _, SnapshotReads};
 
 /// The recommended share, memtables included.
 const MEMORY: CacheRecommendation = CacheRecommendation {
@@ -133,7 +133,10 @@ impl Store for Rocks {
 
     /// RocksDB's documentation of `GetSnapshot`: "a handle to the current DB state", the same for all reads with it.
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(SnapshotReads(RocksReader { store: self, snapshot: self.database.snapshot() }))))
+        Ok(Box::new(ReadOnlySession(SnapshotReads(RocksReader {
+            store: self,
+            snapshot: self.database.snapshot(),
+        }))))
     }
 
     fn facts(&self) -> Result<Facts> {

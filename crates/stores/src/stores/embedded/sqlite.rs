@@ -13,7 +13,7 @@ use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys;
 use crate::stores::common::lock;
-use crate::stores::common::reader::{Reader, get_each};
+use crate::stores::common::reader::{ReadOnlySession, get_each};
 
 /// Each connection's cache has SQLite's default size: SQLite reads its file through the kernel's cache, which is as large as the
 /// memory.
@@ -276,7 +276,7 @@ impl Store for Sqlite {
                 connection.query_row("SELECT count FROM marker", [], |row| row.get::<_, i64>(0)).map(drop)
             })
             .map_err(|error| session.map_error(error))?;
-        Ok(Box::new(Reader(SqliteSession { within: true, ..session })))
+        Ok(Box::new(ReadOnlySession(SqliteSession { within: true, ..session })))
     }
 
     fn facts(&self) -> Result<Facts> {

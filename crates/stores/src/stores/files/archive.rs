@@ -23,7 +23,7 @@ use crate::stores::common::reader::get_each;
 
 /// Where a blob lies in the archive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct ArchiveEntry {
     /// Offset of its first byte.
     pub(super) offset: u64,
     /// Its length in bytes.
@@ -33,10 +33,10 @@ pub(super) struct Entry {
 }
 
 /// An entry with its name, which is the key's digest.
-pub(super) type NamedEntry = ([u8; 32], Entry);
+pub(super) type NamedEntry = ([u8; 32], ArchiveEntry);
 
 /// An archive format that stores blobs as they are.
-pub(super) trait Format: Send + Sync + 'static {
+pub(super) trait ArchiveFormat: Send + Sync + 'static {
     /// Name of the archive's file.
     const FILE: &'static str;
     /// Facts of the format.
@@ -72,7 +72,7 @@ const PADDING_MAX: usize = 512;
 /// Enough to make lock contention rare with 64 workers.
 const SHARDS: usize = 64;
 
-pub(super) fn caps<F: Format>(options: &Options) -> Capabilities {
+pub(super) fn caps<F: ArchiveFormat>(options: &Options) -> Capabilities {
     Capabilities {
         changes: false,
         streams: options.number("buffer") as usize <= PIECE_BYTES_MAX,
@@ -93,7 +93,7 @@ pub(super) fn loss(_options: &Options, durability: Durability) -> Losses {
     Losses { after_kill: Loss::Nothing, ..Losses::of_unflushed(durability) }
 }
 
-type Shard = RwLock<HashMap<[u8; 32], Entry>>;
+type Shard = RwLock<HashMap<[u8; 32], ArchiveEntry>>;
 
 /// The end of an archive.
 struct Tail {
@@ -119,7 +119,7 @@ struct Archive<F> {
     format: PhantomData<F>,
 }
 
-pub(super) fn open<F: Format>(setup: &Setup) -> Result<Box<dyn Store>> {
+pub(super) fn open<F: ArchiveFormat>(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Archive::<F>::open(setup)?))
 }
 
@@ -134,7 +134,7 @@ pub(super) fn read_at<const N: usize>(file: &File, offset: u64) -> Result<Option
 }
 
 /// Opening and closing.
-impl<F: Format> Archive<F> {
+impl<F: ArchiveFormat> Archive<F> {
     fn open(setup: &Setup) -> Result<Archive<F>> {
         let path = setup.dir.join(F::FILE);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
@@ -277,17 +277,17 @@ impl<F: Format> Archive<F> {
 }
 
 /// Putting and reading.
-impl<F: Format> Archive<F> {
+impl<F: ArchiveFormat> Archive<F> {
     fn shard(&self, hex: &[u8; 32]) -> &Shard {
         let digit = |place: usize| char::from(hex[place]).to_digit(16).unwrap_or(0) as usize;
         &self.index[(digit(30) * 16 + digit(31)) % SHARDS]
     }
 
-    fn find(&self, hex: &[u8; 32]) -> Option<Entry> {
+    fn find(&self, hex: &[u8; 32]) -> Option<ArchiveEntry> {
         self.shard(hex).read().unwrap_or_else(PoisonError::into_inner).get(hex).copied()
     }
 
-    fn point(&self, hex: [u8; 32], entry: Entry) {
+    fn point(&self, hex: [u8; 32], entry: ArchiveEntry) {
         self.shard(&hex).write().unwrap_or_else(PoisonError::into_inner).insert(hex, entry);
     }
 
@@ -315,7 +315,7 @@ impl<F: Format> Archive<F> {
             self.file.set_len(tail.end).ok();
             return Err(error);
         }
-        let entry = Entry { offset: tail.end + header.len() as u64, len, crc: crc.sum() };
+        let entry = ArchiveEntry { offset: tail.end + header.len() as u64, len, crc: crc.sum() };
         tail.end = entry.offset + len + zeros.len() as u64;
         self.appended.store(tail.end, Ordering::Release);
         self.point(key.hex, entry);
@@ -340,7 +340,7 @@ impl<F: Format> Archive<F> {
     /// Lends a span (offset and length) of an entry; returns the CRC-32 of what was lent, or 0 unless it `checks`.
     fn read(
         &self,
-        entry: &Entry,
+        entry: &ArchiveEntry,
         (offset, len): (u64, u64),
         buffer: &mut [u8],
         checks: bool,
@@ -374,7 +374,7 @@ fn write_parts(file: &File, parts: [&[u8]; 3], mut offset: u64) -> Result<()> {
     Ok(())
 }
 
-impl<F: Format> Store for Archive<F> {
+impl<F: ArchiveFormat> Store for Archive<F> {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let (header, buffer) = (Vec::new(), vec![0; self.buffer_bytes]);
         Ok(Box::new(ArchiveSession { archive: self, header, buffer }))
@@ -409,7 +409,7 @@ struct ArchiveSession<'a, F> {
     buffer: Vec<u8>,
 }
 
-impl<F: Format> Session for ArchiveSession<'_, F> {
+impl<F: ArchiveFormat> Session for ArchiveSession<'_, F> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.archive.append(key, blob, &mut self.header)?;
         if self.archive.durability == Durability::EachWrite { self.archive.flush() } else { Ok(()) }
@@ -454,7 +454,7 @@ pub(super) mod tests {
     use super::*;
 
     /// An archive of its own in a directory.
-    fn opened<F: Format>(dir: &Path, mode: Mode) -> Archive<F> {
+    fn opened<F: ArchiveFormat>(dir: &Path, mode: Mode) -> Archive<F> {
         let options = Options::new([("buffer".to_owned(), "4096".to_owned())].into());
         let setup = Setup {
             dir,
@@ -482,11 +482,11 @@ pub(super) mod tests {
         vec![id as u8 + 1; [0, 1, 512, 20_000][id as usize % 4]]
     }
 
-    fn put<F: Format>(archive: &Archive<F>, ids: std::ops::Range<u64>) {
+    fn put<F: ArchiveFormat>(archive: &Archive<F>, ids: std::ops::Range<u64>) {
         ids.for_each(|id| archive.append(&key(id), &blob(id), &mut Vec::new()).unwrap());
     }
 
-    fn expect<F: Format>(archive: &Archive<F>, ids: std::ops::Range<u64>) {
+    fn expect<F: ArchiveFormat>(archive: &Archive<F>, ids: std::ops::Range<u64>) {
         assert_eq!(archive.totals().unwrap().0, ids.end - ids.start);
         let mut session = archive.session().unwrap();
         for id in ids {
@@ -498,7 +498,7 @@ pub(super) mod tests {
 
     /// Whether an archive is opened by its index where it is whole, and by its entries where it is not or the index is of an
     /// earlier one.
-    pub(in crate::stores::files) fn is_opened_by_its_index_or_by_its_entries<F: Format>() {
+    pub(in crate::stores::files) fn is_opened_by_its_index_or_by_its_entries<F: ArchiveFormat>() {
         let dir = tempfile::tempdir_in(".").unwrap();
         let archive = opened::<F>(dir.path(), Mode::Create);
         put(&archive, 0..8);
@@ -524,7 +524,7 @@ pub(super) mod tests {
 
     /// Whether another program, which gets the archive's path as its last argument, finds these entries and nothing wrong. Skipped
     /// where there is no such program.
-    pub(in crate::stores::files) fn is_right_for<F: Format>(program: &str, arguments: &[&str]) {
+    pub(in crate::stores::files) fn is_right_for<F: ArchiveFormat>(program: &str, arguments: &[&str]) {
         let dir = tempfile::tempdir_in(".").unwrap();
         let archive = opened::<F>(dir.path(), Mode::Create);
         put(&archive, 0..8);

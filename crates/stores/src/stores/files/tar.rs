@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::archive::{Entry, Format, NamedEntry, caps, loss, open, read_at};
+use super::archive::{ArchiveEntry, ArchiveFormat, NamedEntry, caps, loss, open, read_at};
 use super::directories::BUFFER;
 use crate::store::*;
 
@@ -81,13 +81,13 @@ fn parse(text: &str) -> Option<Vec<NamedEntry>> {
     let entry = |line: &str| {
         let (name, rest) = line.split_once(' ')?;
         let (offset, len) = rest.split_once(' ')?;
-        let entry = Entry { offset: offset.parse().ok()?, len: len.parse().ok()?, crc: 0 };
+        let entry = ArchiveEntry { offset: offset.parse().ok()?, len: len.parse().ok()?, crc: 0 };
         Some((name.as_bytes().try_into().ok()?, entry))
     };
     text.lines().map(entry).collect()
 }
 
-impl Format for Tar {
+impl ArchiveFormat for Tar {
     const FILE: &'static str = "blobs.tar";
     const FACTS: &'static [(&'static str, &'static str)] =
         &[("format", "ustar"), ("index", "beside the archive: name, offset and size in a line each")];
@@ -105,7 +105,7 @@ impl Format for Tar {
     fn entry_at(file: &File, offset: u64) -> Result<Option<NamedEntry>> {
         let header = read_at::<BLOCK>(file, offset)?;
         let decoded = header.as_ref().and_then(decode);
-        Ok(decoded.map(|(hex, len)| (hex, Entry { offset: offset + BLOCK as u64, len, crc: 0 })))
+        Ok(decoded.map(|(hex, len)| (hex, ArchiveEntry { offset: offset + BLOCK as u64, len, crc: 0 })))
     }
 
     fn trailer(_entries: &[NamedEntry], _end: u64) -> Vec<u8> {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_index_that_is_cut_off_is_none() {
-        let entries = [([b'a'; 32], Entry { offset: 512, len: 7, crc: 0 })];
+        let entries = [([b'a'; 32], ArchiveEntry { offset: 512, len: 7, crc: 0 })];
         let (_, text) = Tar::index_beside(&entries).unwrap();
         assert_eq!(parse(&text), Some(entries.to_vec()));
         assert_eq!(parse(&text[..20]), None);

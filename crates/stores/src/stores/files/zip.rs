@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::archive::{Entry, Format, NamedEntry, caps, loss, open, read_at};
+use super::archive::{ArchiveEntry, ArchiveFormat, NamedEntry, caps, loss, open, read_at};
 use super::directories::BUFFER;
 use crate::store::*;
 
@@ -172,13 +172,16 @@ fn parse(mut rest: &[u8], count: u64) -> Option<Vec<NamedEntry>> {
         let (extra, tail) = tail.split_at_checked(number(fixed, 30, 2) as usize)?;
         let header_at = if extra.len() == EXTRA_BYTES { number(extra, 4, 8) } else { number(fixed, 42, 4) };
         let offset = header_at.checked_add(HEADER_BYTES as u64)?;
-        entries.push((*hex, Entry { offset, len: number(fixed, 24, 4), crc: number(fixed, 16, 4) as u32 }));
+        entries.push((
+            *hex,
+            ArchiveEntry { offset, len: number(fixed, 24, 4), crc: number(fixed, 16, 4) as u32 },
+        ));
         rest = tail;
     }
     (entries.len() as u64 == count).then_some(entries)
 }
 
-impl Format for Zip {
+impl ArchiveFormat for Zip {
     const FILE: &'static str = "blobs.zip";
     const FACTS: &'static [(&'static str, &'static str)] =
         &[("format", "ZIP, stored entries"), ("checksum", "CRC-32, checked when a blob is read whole")];
@@ -202,7 +205,7 @@ impl Format for Zip {
         let (len, crc) = (number(&header, 22, 4), number(&header, 14, 4) as u32);
         let mut same = Vec::with_capacity(HEADER_BYTES);
         Zip::header(&mut same, &Key { id: 0, hex }, len, crc);
-        let entry = Entry { offset: offset + HEADER_BYTES as u64, len, crc };
+        let entry = ArchiveEntry { offset: offset + HEADER_BYTES as u64, len, crc };
         Ok((same == header).then_some((hex, entry)))
     }
 
@@ -251,7 +254,7 @@ mod tests {
         let key = Key::of_digest(0, 7);
         Zip::header(&mut bytes, &key, 4, crc.sum());
         bytes.extend_from_slice(b"blob");
-        let entries = [(key.hex, Entry { offset: FAR + HEADER_BYTES as u64, len: 4, crc: crc.sum() })];
+        let entries = [(key.hex, ArchiveEntry { offset: FAR + HEADER_BYTES as u64, len: 4, crc: crc.sum() })];
         let end = FAR + bytes.len() as u64;
         bytes.extend_from_slice(&Zip::trailer(&entries, end));
         file.write_all_at(&bytes, FAR).unwrap();

@@ -22,7 +22,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::certificate::{self, TLS, TlsPort};
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
-use crate::stores::common::reader::Reader;
+use crate::stores::common::reader::ReadOnlySession;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::mysql::{SETTLED, io_of, opts_of, plainly, refuse_pooler};
 use crate::wire::tls::TlsMode;
@@ -297,18 +297,18 @@ fn chunked(setup: &Setup) -> MySqlLayout {
 
 /// How statements are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+enum StatementProtocol {
     Prepared,
     Text,
     Procedure,
 }
 
-impl Protocol {
-    fn from_options(options: &Options) -> Protocol {
+impl StatementProtocol {
+    fn from_options(options: &Options) -> StatementProtocol {
         match options.text("protocol") {
-            "text" => Protocol::Text,
-            "procedure" => Protocol::Procedure,
-            _ => Protocol::Prepared,
+            "text" => StatementProtocol::Text,
+            "procedure" => StatementProtocol::Procedure,
+            _ => StatementProtocol::Prepared,
         }
     }
 }
@@ -316,7 +316,7 @@ impl Protocol {
 struct MySql {
     flavour: MySqlProduct,
     shape: MySqlLayout,
-    protocol: Protocol,
+    protocol: StatementProtocol,
     key_form: KeyForm,
     lazy_delete: bool,
     durability: Durability,
@@ -415,7 +415,7 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
                     &mut admin,
                     flavour,
                     shape,
-                    Protocol::from_options(setup.options),
+                    StatementProtocol::from_options(setup.options),
                     setup.durability,
                 )?;
             }
@@ -487,7 +487,7 @@ impl MySql {
         MySql {
             flavour,
             shape,
-            protocol: Protocol::from_options(setup.options),
+            protocol: StatementProtocol::from_options(setup.options),
             key_form: KeyForm::from_options(setup.options),
             lazy_delete: setup.options.text("delete") == "lazy",
             durability: setup.durability,
@@ -576,7 +576,7 @@ impl MySql {
             "CREATE TABLE {database}.marker(id INT PRIMARY KEY, syncs BIGINT NOT NULL) {kept}"
         ));
         statements.push(format!("INSERT INTO {database}.marker VALUES (1, 0)"));
-        if self.protocol == Protocol::Procedure {
+        if self.protocol == StatementProtocol::Procedure {
             statements.extend(self.procedures());
         }
         statements
@@ -681,7 +681,7 @@ impl Store for MySql {
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(MySqlSession::open_within(self)?)))
+        Ok(Box::new(ReadOnlySession(MySqlSession::open_within(self)?)))
     }
 
     fn join_token(&self) -> Result<JoinToken> {

@@ -4,7 +4,7 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::{MySqlLayout, MySqlProduct, Protocol};
+use super::{MySqlLayout, MySqlProduct, StatementProtocol};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, own_name};
 use crate::wire::mysql::account;
@@ -32,7 +32,7 @@ pub(super) fn check(
     admin: &mut Conn,
     flavour: MySqlProduct,
     shape: MySqlLayout,
-    protocol: Protocol,
+    protocol: StatementProtocol,
     durability: Durability,
 ) -> Result<()> {
     let database = own_name();
@@ -40,7 +40,7 @@ pub(super) fn check(
     if matches!(shape, MySqlLayout::Chunked { .. }) {
         on_database.push(REFERENCES);
     }
-    if protocol == Protocol::Procedure {
+    if protocol == StatementProtocol::Procedure {
         on_database.push(CREATE_ROUTINE);
         if admin.query_first("SELECT @@automatic_sp_privileges")? == Some(0) {
             on_database.push(EXECUTE);

@@ -1,10 +1,10 @@
 //! One worker's connection to MySQL or MariaDB: the statements of each shape and protocol.
 
 use anyhow::anyhow;
-use mysql::prelude::{Protocol as Wire, Queryable};
+use mysql::prelude::{Protocol, Queryable};
 use mysql::{Conn, Params, QueryResult, Value};
 
-use super::{MySql, MySqlLayout, Protocol};
+use super::{MySql, MySqlLayout, StatementProtocol};
 use crate::store::*;
 use crate::stores::common::catalogue::{self, CatalogueParameter};
 use crate::stores::common::keys::{KeyForm, KeyPositions};
@@ -142,19 +142,19 @@ impl<'s> MySqlSession<'s> {
     /// Puts blobs by one statement, or by one procedure call each.
     fn put_rows(&mut self, rows: &[(Key, &[u8])]) -> Result<()> {
         match self.store.protocol {
-            Protocol::Prepared => {
+            StatementProtocol::Prepared => {
                 let sql = self.upsert(&vec!["(?, ?)"; rows.len()].join(", "));
                 let params = rows.iter().flat_map(|(key, blob)| [self.key(key), Value::Bytes(blob.to_vec())]);
                 self.run(&sql, params.collect())
             }
-            Protocol::Text => {
+            StatementProtocol::Text => {
                 let literals: Vec<String> = rows
                     .iter()
                     .map(|(key, blob)| format!("({}, X'{}')", self.literal(key), hexadecimal(blob)))
                     .collect();
                 Ok(self.connection.query_drop(self.upsert(&literals.join(", ")))?)
             }
-            Protocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
+            StatementProtocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
                 let params = vec![self.key(key), Value::Bytes(blob.to_vec())];
                 self.ask("CALL put_blob(?, ?)", params, &mut |_| {}).map(drop)
             }),
@@ -166,20 +166,22 @@ impl<'s> MySqlSession<'s> {
         let select = |column: &str, key: &str| format!("SELECT {column} FROM blobs WHERE {by} = {key}{here}");
         // SQL positions start at 1.
         let found = match (self.store.protocol, span) {
-            (Protocol::Prepared, Span::Whole) => {
+            (StatementProtocol::Prepared, Span::Whole) => {
                 self.ask(&select("content", "?"), vec![self.key(key)], sink)?
             }
-            (Protocol::Prepared, Span::Part { offset, len }) => {
+            (StatementProtocol::Prepared, Span::Part { offset, len }) => {
                 let params = vec![(offset + 1).into(), len.into(), self.key(key)];
                 self.ask(&select("SUBSTRING(content, ?, ?)", "?"), params, sink)?
             }
-            (Protocol::Procedure, Span::Whole) => self.ask("CALL get_blob(?)", vec![self.key(key)], sink)?,
-            (Protocol::Procedure, Span::Part { offset, len }) => self.ask(
+            (StatementProtocol::Procedure, Span::Whole) => {
+                self.ask("CALL get_blob(?)", vec![self.key(key)], sink)?
+            }
+            (StatementProtocol::Procedure, Span::Part { offset, len }) => self.ask(
                 "CALL get_part(?, ?, ?)",
                 vec![self.key(key), (offset + 1).into(), len.into()],
                 sink,
             )?,
-            (Protocol::Text, span) => {
+            (StatementProtocol::Text, span) => {
                 let column = match span {
                     Span::Whole => "content".to_owned(),
                     Span::Part { offset, len } => format!("SUBSTRING(content, {}, {len})", offset + 1),
@@ -200,14 +202,14 @@ impl<'s> MySqlSession<'s> {
         let of = format!("SELECT {column}, content FROM blobs WHERE {column} IN");
         let names = || keys.iter().map(|key| self.name_of(key));
         match self.store.protocol {
-            Protocol::Text => {
+            StatementProtocol::Text => {
                 let asked = KeyPositions::new(names());
                 let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
                 let sql = format!("{of} ({}){}", list.join(","), self.here());
                 let mut answer = self.connection.query_iter(sql)?;
                 consume_list(&mut answer, &asked, sink)
             }
-            Protocol::Prepared => {
+            StatementProtocol::Prepared => {
                 let asked = KeyPositions::new(names());
                 let list = vec!["?"; keys.len()].join(",");
                 let params = keys.iter().map(|key| self.key(key)).collect();
@@ -215,7 +217,7 @@ impl<'s> MySqlSession<'s> {
                 let mut answer = self.connection.exec_iter(sql, positional(params))?;
                 consume_list(&mut answer, &asked, sink)
             }
-            Protocol::Procedure => {
+            StatementProtocol::Procedure => {
                 let list = names().collect::<Vec<_>>().join(b",".as_slice());
                 let params = positional(vec![Value::Bytes(list)]);
                 let mut answer = self.connection.exec_iter("CALL get_several(?)", params)?;
@@ -318,7 +320,7 @@ fn positional(values: Vec<Value>) -> Params {
 
 /// Lends the first column of every row of every result set and returns the number of rows. Reads everything: unread result sets
 /// of a call would make every later call fail at once, which looks fast.
-fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Result<usize> {
+fn consume<P: Protocol>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Result<usize> {
     let mut rows = 0;
     while let Some(set) = answer.iter() {
         for row in set {
@@ -335,7 +337,7 @@ fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Resu
 }
 
 /// Lends the row of the n-th result set for the n-th key; returns how many blobs were found.
-fn consume_sets<P: Wire>(
+fn consume_sets<P: Protocol>(
     answer: &mut QueryResult<'_, '_, '_, P>,
     asked: usize,
     sink: ManySink,
@@ -360,7 +362,7 @@ fn consume_sets<P: Wire>(
 }
 
 /// Lends the second column of every row, with the positions of the key in the first one; returns how many keys were found.
-fn consume_list<P: Wire>(
+fn consume_list<P: Protocol>(
     answer: &mut QueryResult<'_, '_, '_, P>,
     asked: &KeyPositions<Vec<u8>>,
     sink: ManySink,
@@ -416,13 +418,15 @@ impl Session for MySqlSession<'_> {
     fn delete(&mut self, key: &Key) -> Result<()> {
         let (by, removal) = (self.store.key_column(), self.removal());
         match self.store.protocol {
-            Protocol::Text => {
+            StatementProtocol::Text => {
                 Ok(self.connection.query_drop(format!("{removal} WHERE {by} = {}", self.literal(key)))?)
             }
-            Protocol::Procedure => {
+            StatementProtocol::Procedure => {
                 self.ask("CALL delete_blob(?)", vec![self.key(key)], &mut |_| {}).map(drop)
             }
-            Protocol::Prepared => self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)]),
+            StatementProtocol::Prepared => {
+                self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)])
+            }
         }
     }
 

@@ -24,7 +24,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::certificate::TLS;
 use crate::stores::common::keys::{self, KeyForm};
 use crate::stores::common::lock;
-use crate::stores::common::reader::Reader;
+use crate::stores::common::reader::ReadOnlySession;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECE, PROFILE, SERVER, URL};
 use crate::wire::postgres::{ConnectionParameters, PostgresClient, PostgresError, StatementParameter};
 use crate::wire::tls::TlsMode;
@@ -538,7 +538,7 @@ impl Store for Postgres {
     }
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Reader(PostgresSession::open_within(self)?)))
+        Ok(Box::new(ReadOnlySession(PostgresSession::open_within(self)?)))
     }
 
     fn contact(&self) -> Option<Contact> {

@@ -1,4 +1,4 @@
-//! The block of one phase (and size of a sweep): its cells in display order.
+//! The cells of one phase (and size of a sweep) in display order.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::judge::{cells, ranking};
 use crate::result::{Cell, RunResult};
 
 /// The cells of one phase, at one size of a sweep.
-pub struct Block<'r> {
+pub struct PhaseCells<'r> {
     /// Id of the phase.
     pub phase: &'r str,
     /// Corpus, i.e. the size of a sweep.
@@ -19,16 +19,17 @@ pub struct Block<'r> {
     pub cells: Vec<&'r Cell>,
 }
 
-/// Returns all blocks in the order of the run.
-pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
-    let mut blocks: Vec<Block<'_>> = Vec::new();
+/// Returns the cells of each phase and size in the order of the run.
+pub fn phase_cells(result: &RunResult) -> Vec<PhaseCells<'_>> {
+    let mut blocks: Vec<PhaseCells<'_>> = Vec::new();
     for cell in &result.results {
-        let same = |block: &&mut Block<'_>| block.phase == cell.phase && block.corpus_id == cell.corpus_id;
+        let same =
+            |block: &&mut PhaseCells<'_>| block.phase == cell.phase && block.corpus_id == cell.corpus_id;
         match blocks.iter_mut().find(same) {
             Some(block) => block.cells.push(cell),
             None => {
                 let (phase, corpus_id) = (cell.phase.as_str(), cell.corpus_id);
-                blocks.push(Block { phase, corpus_id, baselines: baselines(result), cells: vec![cell] });
+                blocks.push(PhaseCells { phase, corpus_id, baselines: baselines(result), cells: vec![cell] });
             }
         }
     }
@@ -51,13 +52,13 @@ pub fn label(cell: &Cell) -> String {
     if ranking::is_baseline(cell) { format!("{} (baseline)", cell.store) } else { cell.store.clone() }
 }
 
-impl<'r> Block<'r> {
-    /// Combines all sizes of a sweep into one block.
-    pub fn merge(parts: &[&Block<'r>]) -> Option<Block<'r>> {
+impl<'r> PhaseCells<'r> {
+    /// Combines all sizes of a sweep into one.
+    pub fn merge(parts: &[&PhaseCells<'r>]) -> Option<PhaseCells<'r>> {
         let first = parts.first()?;
         let cells = parts.iter().flat_map(|part| part.cells.iter().copied()).collect();
         let baselines = first.baselines.clone();
-        Some(Block { phase: first.phase, corpus_id: CorpusId::ONLY, baselines, cells })
+        Some(PhaseCells { phase: first.phase, corpus_id: CorpusId::ONLY, baselines, cells })
     }
 
     /// Cells to draw: those with figures, and of the baselines only those that others are compared with.
