@@ -78,7 +78,6 @@ fn kept(dir: &Path) -> Result<Option<PlanText>> {
     Ok((!text.plans.is_empty()).then_some(text))
 }
 
-/// Runs every plan.
 fn every(flags: &RunFlags, mut text: PlanText) -> Result<CommandOutcome> {
     let plans = members_of(flags, &text)?;
     if let Some(dir) = &text.dir {
@@ -156,11 +155,9 @@ pub fn again(text: &PlanText, members: &[CollectionMember], dir: &Path) -> Resul
     print_summary(members, dir)
 }
 
-/// A plan of the collection.
 struct CollectionPlan {
     /// File, or name of a shipped plan.
     plan: String,
-    /// Name of its directory.
     name: String,
     about: String,
 }

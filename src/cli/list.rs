@@ -47,7 +47,6 @@ pub struct ListFlags {
     toml: bool,
 }
 
-/// Request of the user.
 #[derive(Debug)]
 enum ListRequest<'f> {
     Everything,

@@ -32,7 +32,6 @@ struct RunList {
 struct ListedRun {
     name: String,
     started: String,
-    /// File of its own report.
     report: String,
 }
 

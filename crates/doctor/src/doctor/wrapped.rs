@@ -3,7 +3,6 @@
 /// Width in columns.
 const COLUMNS: usize = 80;
 
-/// Wraps text with an indent.
 pub(super) fn wrapped(indent: &str, text: &str) -> String {
     wrapped_behind(indent, indent, text)
 }

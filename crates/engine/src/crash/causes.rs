@@ -24,7 +24,6 @@ const IMAGES_MOST: usize = 48;
 /// flushes.
 const FLUSHES_LATER: usize = 4;
 
-/// The search for one cause.
 struct CauseSearch<'s, 'b> {
     bench: &'s RecordedLoad<'b>,
     declared: Loss,

@@ -24,7 +24,6 @@ pub(super) fn is_due(number: usize, of: usize) -> bool {
     number.is_multiple_of(of.div_ceil(CHECKED_MOST).max(1))
 }
 
-/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CheckOutcome {
     Right,

@@ -137,7 +137,6 @@ pub struct RecoveredState {
     pub open_seconds: Option<f64>,
     /// Reason why it did not open, or did not read on, if known.
     pub(super) refused: Option<String>,
-    /// State of each blob.
     pub(super) blobs: Vec<BlobState>,
     /// Result of the file system's own check, if it was made.
     pub(super) said: Option<CheckOutcome>,
@@ -461,7 +460,6 @@ impl Lab {
         Ok(found.map(|found| RecoveredState { fault, ..found }))
     }
 
-    /// Directory of the store.
     fn store(&self) -> PathBuf {
         self.mount.join("store")
     }
@@ -577,14 +575,12 @@ impl Lab {
 pub(super) enum Ending {
     /// The store is not closed.
     Cut,
-    /// The store is closed.
     Closed,
 }
 
 /// Result of a process that examined a store.
 #[derive(Clone, Debug)]
 pub(super) struct ExaminationOutcome {
-    /// State of the store.
     pub(super) found: RecoveredState,
     /// True if it reached its first read.
     pub(super) has_read: bool,

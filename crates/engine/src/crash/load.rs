@@ -25,7 +25,6 @@ const SYNC_EVERY: usize = 10;
 /// Sizes of blobs in bytes: less than a page, a few pages, more than databases store in a row.
 const SIZES: [u64; 4] = [100, 3000, 9000, 40_000];
 
-/// An op of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Op {
     /// Number of the blob.
@@ -34,7 +33,6 @@ pub(super) struct Op {
     pub(super) put: Option<(u32, u64)>,
 }
 
-/// A load to run.
 pub(super) struct CrashLoad {
     /// All keys and contents.
     pub(super) corpus: Corpus,
@@ -152,7 +150,6 @@ impl History {
         Ok(History { words: SharedWords::new(4 * OPS + 2)?, workers: 1 })
     }
 
-    /// Sets the number of workers.
     pub(super) fn of_workers(self, workers: usize) -> History {
         History { workers: workers.max(1), ..self }
     }

@@ -37,7 +37,6 @@ impl StoreVerdict {
     }
 }
 
-/// State of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlobState {
     Missing,

@@ -13,7 +13,6 @@ pub(super) struct DanglingEntry;
 
 /// A store of blobs with a catalogue of them.
 pub(super) struct CataloguedStore {
-    /// Store of the blobs.
     pub(super) blobs: Box<dyn Store>,
     /// Separate store of the catalogue; `None` if the blobs' store has it.
     pub(super) catalogue: Option<Box<dyn Store>>,
@@ -49,7 +48,6 @@ impl Store for CataloguedStore {
     }
 }
 
-/// Sessions of one worker.
 struct UploadSessions<'s> {
     of: &'s CataloguedStore,
     session: Box<dyn Session + 's>,

@@ -70,7 +70,6 @@ pub struct PlaceRound<'a> {
     pub each: &'a mut dyn FnMut(TestOutcome),
 }
 
-/// The ops of a test.
 struct TestLoad<'a> {
     test: Test,
     kind: OpKind,

@@ -306,7 +306,6 @@ fn deadline(
     Some(begin + budget.saturating_sub(spent))
 }
 
-/// The state of a run.
 struct RunState<'a> {
     context: RunContext<'a>,
     corpora: Vec<Corpus>,

@@ -120,7 +120,6 @@ fn loss_of(cell: &Cell) -> Option<String> {
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
 
-/// All sentences of the recommendation.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     let first = [needed(advice), best_of_all(result, advice), choice::reads_by_size(advice)];
     first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()

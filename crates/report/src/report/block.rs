@@ -9,7 +9,6 @@ use super::prose::{led, prose};
 use super::table::{Table, TableCell};
 use super::terminal::{WIDTH, heading, line, wrapped};
 
-/// Kind of report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReportFormat {
     Terminal,

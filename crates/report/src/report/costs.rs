@@ -166,7 +166,6 @@ fn brief(text: &mut String, result: &RunResult, _: &str) {
     }
 }
 
-/// Table of the months.
 fn months(costs: &Costs, signs: &Signs) -> Table {
     let growth = costs.pricing.load.growth.map(|_| "#year on");
     let heads = ["store", "#disk", "#requests", "#machine", "#month", "#95 %"].into_iter().chain(growth);

@@ -140,7 +140,6 @@ pub fn cut(lines: &[CrashResult]) -> Vec<CrashResult> {
     lines.iter().filter(|line| line.finding.is_some() || line.failed.is_some()).cloned().collect()
 }
 
-/// Table of all figures.
 pub(super) fn details(lines: &[CrashResult]) -> Table {
     let heads = [
         "store",

@@ -96,7 +96,6 @@ fn name(report: &DiskReport, row: &TestResult) -> String {
     }
 }
 
-/// Name of a program.
 fn who(by: TestProgram) -> &'static str {
     match by {
         TestProgram::Blobwise => "blobwise",
@@ -105,7 +104,6 @@ fn who(by: TestProgram) -> &'static str {
     }
 }
 
-/// Cells of a row.
 fn cells(report: &DiskReport, row: &TestResult) -> Vec<TableCell> {
     let no_figure = row.absent.as_ref().map(|_| NO_FIGURE.to_owned());
     let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes)).or(no_figure);

@@ -99,7 +99,6 @@ fn of_flips(flips: &FlipResults) -> String {
     text
 }
 
-/// Describes a case.
 fn of_case(case: &ErrorCase) -> String {
     let mut text = format!(
         "{}, at {} of {}: {}; {}",
@@ -247,7 +246,6 @@ fn kills(report: &CrashReport) -> Vec<Block> {
     all
 }
 
-/// Summary of all kills.
 fn of_all_kills(all: &[(&CrashResult, &KillResults)]) -> String {
     let sum = |of: fn(&KillResults) -> usize| all.iter().map(|(_, kills)| of(kills)).sum::<usize>();
     let mut text = format!(

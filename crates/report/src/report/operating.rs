@@ -35,7 +35,6 @@ const REWRITE_COLUMNS: [&str; 5] = ["store", "#rewrite", "#disk left", "#fragmen
 /// Text above the table of rewrites.
 const ABOUT_REWRITES: &str = "The store is rewritten as one op, with the flush of its file system, and every blob is compared at the end of the run. Disk left is the disk space afterwards, as a share of that before. Fragments are those of the blobs' files, per blob, before and after.";
 
-/// Cells of a rewrite.
 fn rewrite_cells(
     of: &CandidateUpkeep<'_>,
     rewrite: &RewriteUpkeep<'_>,

@@ -33,7 +33,6 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Appends a list.
     pub(super) fn list(&mut self, points: &[String]) {
         let points: Vec<String> = points.iter().map(|point| format!("- {}", escaped(point))).collect();
         if !points.is_empty() {

@@ -8,7 +8,6 @@ use super::sections;
 use crate::judge::fixture::{cell, result};
 use crate::result::{Reason, RunResult, Warning};
 
-/// Returns one of each reason.
 fn reasons() -> Vec<Value> {
     vec![
         json!({"code": "baseline"}),

@@ -17,7 +17,6 @@ use super::sizes::BLOB_BYTES_MAX;
 use crate::trace::{PathIndex, Replay};
 use crate::units;
 
-/// A file in the directory.
 #[derive(Clone, Debug)]
 struct CorpusFile {
     /// Path relative to the directory.

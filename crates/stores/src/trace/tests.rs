@@ -347,7 +347,6 @@ fn exact_misses(requests: impl Iterator<Item = (Op, u64, u64)>, cache_bytes: u64
     f64::from(misses) / f64::from(reads)
 }
 
-/// Reads as requests.
 fn gets(reads: &[(u64, u64)]) -> impl Iterator<Item = (Op, u64, u64)> {
     reads.iter().map(|(key, size)| (Op::Get, *key, *size))
 }

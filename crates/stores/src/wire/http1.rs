@@ -31,7 +31,6 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
-/// The HTTP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpVersion {
     /// HTTP/1.1.

@@ -277,7 +277,6 @@ pub fn setup<'a>(
     }
 }
 
-/// The catalog of uploads.
 pub(super) struct CatalogStore {
     /// The store of the catalog, if it is not that of the blobs.
     pub(super) apart: Option<Box<dyn Store>>,
@@ -299,7 +298,6 @@ impl CatalogStore {
     }
 }
 
-/// A candidate run in progress.
 pub(super) struct CandidateRun<'a> {
     pub(super) run: &'a RunContext<'a>,
     pub(super) fixed: &'a Fixed,

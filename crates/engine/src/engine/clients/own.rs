@@ -28,7 +28,6 @@ pub(super) struct ClientStore {
     home: StoreDirectory,
 }
 
-/// The directory of the store.
 struct StoreDirectory {
     path: PathBuf,
     common: Common,

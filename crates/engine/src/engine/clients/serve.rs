@@ -250,7 +250,6 @@ impl Opening {
         Ok((self.adapter()?.caps)(&Options::new(self.options.clone())))
     }
 
-    /// Opens the store in `dir`.
     pub(super) fn open(&self, dir: &Path, common: &Common, mode: Mode) -> Result<Box<dyn Store>> {
         let options = Options::new(self.options.clone());
         let setup = Setup {

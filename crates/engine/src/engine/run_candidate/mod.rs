@@ -61,7 +61,6 @@ pub fn run_candidate(
     })
 }
 
-/// The directory of a candidate in a round.
 fn directory(run: &RunContext, subject: CandidateOnCorpus, round: u32) -> PathBuf {
     run.place_of(subject.candidate).join(directory_name(&subject.candidate.label, round))
 }

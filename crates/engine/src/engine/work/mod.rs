@@ -120,7 +120,6 @@ pub(super) trait Work: Sync {
 pub(super) struct Applicant<'a> {
     pub(super) plan: &'a Plan,
     pub(super) candidate: &'a Candidate,
-    /// Capabilities of its store.
     pub(super) caps: Capabilities,
 }
 
@@ -135,14 +134,12 @@ pub(super) struct BudgetParameters {
     pub(super) read_ops: u64,
     /// Number of ops in a cold phase.
     pub(super) cold_ops: u64,
-    /// Number of rounds.
     pub(super) rounds: u32,
 }
 
 /// The inputs that determine the length of a phase.
 pub(super) struct LengthInputs<'a> {
     pub(super) plan: &'a Plan,
-    /// Number of blobs.
     pub(super) blobs: u64,
     /// The parameters for all phases.
     pub(super) choice: BudgetParameters,
@@ -163,7 +160,6 @@ pub(super) struct Forecast<'a> {
     pub(super) wall: f64,
     /// Factor by which the number of blobs grows from the pilot to the run.
     pub(super) growth: f64,
-    /// The planned length.
     pub(super) length: FixedLength,
 }
 

@@ -270,7 +270,6 @@ fn climb<T, E>(
     Ok((tried, best))
 }
 
-/// Judges a rung by its ops.
 fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
     let response_ns = tally.response().value_at_quantile(limit.share);
     let due_ns = tally.last_due.saturating_sub(tally.begin) as f64;

@@ -92,7 +92,6 @@ struct MonthlyResources {
     cpu_seconds: f64,
 }
 
-/// Costs of these resources.
 #[derive(Clone, Copy, Debug, Default)]
 struct ResourceCosts {
     disk: f64,

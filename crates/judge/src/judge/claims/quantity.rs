@@ -7,7 +7,6 @@ use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
 use crate::plan::text::{DetailedOperand, Metric, Quantity};
 use crate::result::{Interval, RunResult};
 
-/// Estimate of a quantity.
 #[derive(Clone, Debug)]
 pub(super) enum QuantityEstimate {
     /// Mean over rounds, of logarithms if `logs` is set.

@@ -7,7 +7,6 @@ use crate::judge::{cells, histogram, ranking};
 use crate::plan::text::{DetailedOperand, Metric, whole_of};
 use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status, in_a_line};
 
-/// Values by round.
 pub(super) type RoundValues = BTreeMap<u32, f64>;
 
 /// Returns the cells of a target: of its phase, or of each part of it. Fails if the target is not part of the run or

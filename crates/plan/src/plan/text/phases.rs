@@ -704,7 +704,6 @@ impl PhaseText {
         Ok(Phase { memory, ..Phase::replay(&self.id, parse_speed("replay", speed)?) })
     }
 
-    /// Memory limit of a candidate.
     fn memory_limit(&self) -> Result<Option<MemorySize>> {
         self.memory.as_deref().map(|memory| MemorySize::parse_limit("memory =", memory)).transpose()
     }

@@ -520,7 +520,6 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Default phases of the plan.
     fn default_phases(&self) -> &'static [&'static str] {
         if self.text.memory_sweep.is_some() {
             FILL_ONLY

@@ -246,7 +246,6 @@ fn resources(result: &RunResult, rows: &[AdviceRow<'_>]) -> Vec<ResourceColumn> 
     all.into_iter().filter(tells).collect()
 }
 
-/// Explains the columns.
 fn about(advice: &Advice, resources: &[ResourceColumn]) -> String {
     let mut said = vec!["Time of an op.".to_owned()];
     let abouts = resources.iter().filter(|column| !column.about.is_empty());

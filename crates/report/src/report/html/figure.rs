@@ -94,7 +94,6 @@ fn upright(axis: &Axis, from: f64, to: f64, height: usize) -> Markup {
     }
 }
 
-/// A mark with its tooltip.
 fn mark(look: Look, is_open: bool, (x, y): (&str, f64), (at, value): (f64, f64), hover: &str) -> Markup {
     html! {
         use.mark.open[is_open] href=(look.symbol()) x=(x) y=(format!("{y:.1}")) data-x=(at) data-y=(value) {

@@ -44,7 +44,6 @@ const POLICY: &str =
 /// Data that the sections of a page are built from.
 pub(super) struct PageData<'r> {
     pub result: &'r RunResult,
-    /// The plan as text.
     plan: String,
     /// Looks of the candidates in plots.
     pub looks: Looks,
@@ -69,7 +68,6 @@ impl<'r> PageData<'r> {
     }
 }
 
-/// A section of a page.
 pub(super) struct PageSection {
     pub id: &'static str,
     pub title: &'static str,

@@ -150,7 +150,6 @@ struct RunsColumn {
     corpus_id: CorpusId,
 }
 
-/// A candidate of a run.
 struct RunsRow<'r> {
     run: usize,
     store: &'r str,

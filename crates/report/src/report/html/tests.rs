@@ -67,7 +67,6 @@ struct Plot {
     series: Vec<Vec<[f64; 2]>>,
     /// Labels of its lines, in a plot of dots.
     lines: Vec<String>,
-    /// Tick labels.
     ticks: Vec<String>,
     /// Highlighted ranges.
     bands: Vec<[f64; 2]>,

@@ -7,7 +7,6 @@ use crate::result::{RunResult, Severity, Warning, WarningDetails};
 /// Maximum number of warnings beside the answer.
 const BESIDE_MAX: usize = 2;
 
-/// A warning in words.
 pub(in crate::report) struct WordedWarning {
     pub weight: Severity,
     pub text: String,

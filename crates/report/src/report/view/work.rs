@@ -4,7 +4,6 @@ use crate::judge::TIGHT_SHARE;
 use crate::result::{Durability, RunResult, Situation};
 use crate::units;
 
-/// Head of a column.
 pub(in crate::report) struct WorkHead {
     /// What columns beside each other have in common, if anything.
     pub group: Option<&'static str>,

@@ -100,7 +100,6 @@ impl Mount {
         self.each_option().find(|option| options.contains(option))
     }
 
-    /// Returns the value of an option.
     pub(super) fn value(&self, name: &str) -> Option<String> {
         self.each_option().find_map(|option| option.strip_prefix(name)?.strip_prefix('=')).map(unescaped)
     }

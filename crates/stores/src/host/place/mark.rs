@@ -38,7 +38,6 @@ pub(super) struct OwnDirectory {
     dir: OwnedFd,
     /// The mark file; holds the lock.
     mark: File,
-    /// Text of the mark.
     text: String,
 }
 

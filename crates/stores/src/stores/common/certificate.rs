@@ -183,7 +183,6 @@ impl TlsPort {
         on_free_port(|port| start(Some(&TlsPort { port, certificate: certificate.clone() })))
     }
 
-    /// Its address.
     #[cfg(feature = "wire")]
     pub(in crate::stores) fn address(&self) -> Result<Address> {
         Ok(Address::Secure("127.0.0.1".to_owned(), self.port, self.certificate.request()?))

@@ -10,7 +10,6 @@ use crate::store::{Result, bail};
 pub(in crate::stores) struct HasFailed(AtomicBool);
 
 impl HasFailed {
-    /// Notes a failure.
     pub(in crate::stores) fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

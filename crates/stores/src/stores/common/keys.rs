@@ -39,7 +39,6 @@ impl KeyForm {
     }
 }
 
-/// An encoded key.
 pub(in crate::stores) enum KeyBytes<'k> {
     Digest(&'k [u8; 32]),
     Integer([u8; 8]),

@@ -277,7 +277,6 @@ impl PlaceKind {
         Ok(std::fs::write(dir.join(self.0), name)?)
     }
 
-    /// The recorded name.
     pub(in crate::stores) fn kept_name(self, dir: &Path) -> Result<String> {
         let name = std::fs::read_to_string(dir.join(self.0));
         Ok(name.with_context(|| format!("the name of our {} is lost", self.0))?)

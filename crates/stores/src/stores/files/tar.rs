@@ -25,7 +25,6 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     open: open::<Tar>,
 };
 
-/// Name of the index.
 const INDEX: &str = "blobs.tar.index";
 /// Headers, blobs with their padding, and the trailer consist of blocks.
 const BLOCK: usize = 512;

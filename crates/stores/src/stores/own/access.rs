@@ -24,7 +24,6 @@ pub(super) struct StoreAccess {
     login: Login,
     /// Header lines of every request.
     headers: String,
-    /// The `Host` header.
     host: String,
     /// What the path of every request begins with, the slash before the key included.
     path: String,

@@ -24,7 +24,6 @@ const KEYS: &[&str] =
 /// What a store may be.
 const KINDS: &[&str] = &["server", "cache", "null"];
 
-/// The protocol of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// GET, PUT, DELETE and HEAD of `/KEY`.

@@ -23,14 +23,12 @@ const KEYS_MAX: u64 = 1 << 27;
 /// File with our mark in the user's server, for reopening.
 const MARK: PlaceKind = PlaceKind("mark");
 
-/// The contents of a mark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     /// Number of the mark's key.
     number: u32,
     /// Keys of blobs begin with it and an underscore.
     pub(super) name: String,
-    /// Number of keys.
     keys: u64,
     machine: String,
     dir: String,

@@ -27,7 +27,6 @@ const PADDING: ChunkType = ChunkType(*b"blOb");
 /// Overhead of a chunk: length, type and checksum (PNG 1.2, section 3.2).
 const CHUNK_BYTES: usize = 12;
 
-/// The icons of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Icons {
     /// Number of icons.

@@ -11,7 +11,6 @@ use super::icons::{self, Icons, SIDE};
 use super::{ICONS_SAID, Variant};
 use crate::host::server::secret_directory;
 
-/// The form of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageForm {
     /// Each icon is a request.
@@ -40,7 +39,6 @@ impl PageForm {
     }
 }
 
-/// A directory of pages.
 #[derive(Debug)]
 pub(super) struct PageDirectory {
     /// Document root: the error page, and the directory of all other pages under a secret name.

@@ -23,7 +23,6 @@ const PRIVATE_NAME: &str = "b";
 /// File with our name in the user's server, for reopening.
 const NAME_FILE: &str = "name";
 
-/// A private server.
 pub(super) struct RedisServer {
     pub(super) server: Server,
     pub(super) address: Address,

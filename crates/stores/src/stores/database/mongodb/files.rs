@@ -117,7 +117,6 @@ pub(super) struct GridFsOperations {
     buffer: Vec<u8>,
 }
 
-/// A file's document.
 #[derive(Clone, Copy)]
 struct FileDocument {
     id: ObjectId,
@@ -394,7 +393,6 @@ fn gone() -> Document {
     doc! { "$set": { "metadata": { "gone": true } }, "$unset": { "filename": "" } }
 }
 
-/// Outcome of a download.
 enum DownloadOutcome {
     /// Bytes in the buffer.
     Whole(usize),

@@ -37,7 +37,6 @@ impl Speaker {
     }
 }
 
-/// A private server.
 pub(super) struct MongoServer {
     pub(super) server: Server,
     sockets: SocketDir,
@@ -95,7 +94,6 @@ fn socket_name() -> String {
     format!("mongodb-{PORT_IN_NAME}.sock")
 }
 
-/// Arguments of `mongod`.
 fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
     let mut arguments = vec![
         format!("--dbpath={}", data.display()),

@@ -139,7 +139,6 @@ fn open(_: &Setup, _: Speaker, _: MongoLayout) -> Result<Box<dyn Store>> {
     Err(super::without_driver("mongodb"))
 }
 
-/// Layout of blobs.
 #[cfg_attr(not(feature = "mongodb"), expect(dead_code, reason = "only the driver reads it"))]
 #[derive(Clone, Copy, Debug)]
 enum MongoLayout {

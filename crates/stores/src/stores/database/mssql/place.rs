@@ -11,7 +11,6 @@ use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{OURS, Owner, PlaceKind, is_our_name};
 use crate::wire::mssql::{MsSqlAddress, VERSION, is_too_old};
 
-/// Our schema.
 const SCHEMA: PlaceKind = PlaceKind("schema");
 
 /// Returns what a run makes in the user's server, and the disk space that this server reports.

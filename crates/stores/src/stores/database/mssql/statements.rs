@@ -167,7 +167,6 @@ impl Commit {
     }
 }
 
-/// The SQL of one store.
 #[derive(Clone)]
 pub(super) struct MsSqlStatements {
     /// A name that this program generated, so it needs no escaping.

@@ -30,7 +30,6 @@ const MARKING: &str = "utf8mb4_esperanto_ci";
 pub(super) const TABLE_OPTIONS: &str = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4";
 /// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
-/// Our database.
 const DATABASE: PlaceKind = PlaceKind("database");
 /// File name of a dump.
 const DUMP_FILE: &str = "dump.sql";
@@ -39,10 +38,8 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 /// Packet limit of client and server: the largest possible.
 pub(super) const PACKET_MAX: usize = 1 << 30;
 
-/// A private server.
 pub(super) struct MySqlServer {
     pub(super) server: Server,
-    /// Path of the server program.
     program: PathBuf,
     sockets: SocketDir,
     /// Where sessions connect, if not to the socket.

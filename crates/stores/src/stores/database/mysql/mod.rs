@@ -254,7 +254,6 @@ fn loss(_: &Options, durability: Durability) -> Losses {
     }
 }
 
-/// The product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MySqlProduct {
     MySql,
@@ -284,7 +283,6 @@ impl MySqlProduct {
     }
 }
 
-/// Layout of blobs.
 #[derive(Clone, Copy)]
 enum MySqlLayout {
     Blob,
@@ -536,7 +534,6 @@ impl MySql {
         Ok(format!("{version}, {cipher}, {}", mode.checked()))
     }
 
-    /// The column with the key.
     fn key_column(&self) -> &'static str {
         match self.key_form {
             KeyForm::Digest => "hash",

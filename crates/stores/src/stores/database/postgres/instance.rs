@@ -26,7 +26,6 @@ pub(super) const DATABASE: &str = "postgres";
 const MARK: &str = "made by blobwise, removed by it";
 /// The only schema of a private server.
 pub(super) const PRIVATE_SCHEMA: &str = "store";
-/// Our schema.
 pub(super) const SCHEMA: PlaceKind = PlaceKind("schema");
 /// Our database in a server that candidates share.
 const OWN_DATABASE: PlaceKind = PlaceKind("database");
@@ -35,7 +34,6 @@ const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 /// First half of the key of the advisory lock that marks a schema as in use; the second is the schema's hash.
 const LOCK_CLASS: i32 = 0x626c_6f62;
 
-/// A private server.
 pub(super) struct PostgresServer {
     pub(super) server: Server,
     /// Path of `pg_basebackup`, which may not be installed.

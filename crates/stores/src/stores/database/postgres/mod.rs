@@ -245,7 +245,6 @@ enum PostgresLayout {
     LargeObject { buffer: Option<usize> },
 }
 
-/// Storage of a bytea column.
 #[derive(Clone, Debug)]
 struct ColumnStorage {
     storage: String,

@@ -18,7 +18,6 @@ const NAME: &str = "PostgreSQL.";
 pub(super) struct Segments(BTreeSet<OsString>);
 
 impl Segments {
-    /// The existing segments.
     pub(super) fn now() -> Segments {
         let user = rustix::process::geteuid().as_raw();
         let entries = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();

@@ -37,7 +37,6 @@ pub(super) struct PostgresSession<'s> {
     /// Counts as an open session until the connection is closed.
     _open: Arc<()>,
     prepared: Vec<(SessionStatement, Statement)>,
-    /// The catalogue's statements.
     prepared_for_catalogue: Vec<(&'static str, Statement)>,
     /// True while in a transaction that the caller began and will end.
     within: bool,

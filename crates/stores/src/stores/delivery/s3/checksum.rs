@@ -12,7 +12,6 @@ pub(super) const CHECKSUM: OptionSpec = OptionSpec::choice("checksum", &["none",
     "a checksum of what is put, which the server compares: crc32 is what AWS's own clients send; some buckets demand one",
 );
 
-/// The algorithm of the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checksum {
     None,

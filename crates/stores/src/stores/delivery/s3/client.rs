@@ -34,7 +34,6 @@ pub(super) struct S3Client<'a> {
     repeats: u64,
 }
 
-/// One entry of a list.
 #[derive(Debug)]
 pub(super) struct ListEntry {
     pub(super) name: String,
@@ -42,7 +41,6 @@ pub(super) struct ListEntry {
     pub(super) kind: ListEntryKind,
 }
 
-/// Kind of a listed entry.
 #[derive(Debug)]
 pub(super) enum ListEntryKind {
     Object,
@@ -499,7 +497,6 @@ impl<'a> S3Client<'a> {
     }
 }
 
-/// Versioning of a bucket.
 pub(super) struct Versioning {
     /// The state, in the protocol's word.
     pub(super) state: String,

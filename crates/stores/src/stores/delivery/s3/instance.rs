@@ -31,7 +31,6 @@ const LOOPBACK: &str = "127.0.0.1";
 /// File with our prefix in the user's bucket, for reopening.
 const NAME_FILE: &str = "prefix";
 
-/// A private server.
 pub(super) struct S3Server {
     serving: S3Process,
     pub(super) version: String,

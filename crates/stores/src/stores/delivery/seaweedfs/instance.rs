@@ -27,7 +27,6 @@ pub(in crate::stores::delivery) const VOLUMES: usize = 7;
 #[derive(Clone)]
 pub(super) struct SeaweedFsAccess {
     pub(super) volumes: Endpoint,
-    /// The `Host` header.
     pub(super) host: String,
     /// Numbers of the volumes.
     pub(super) ids: [u32; VOLUMES],

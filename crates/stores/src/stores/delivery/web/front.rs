@@ -38,7 +38,6 @@ pub(in crate::stores) struct Site<'a> {
     pub(in crate::stores) blobs: &'a Path,
     /// The same as a descriptor, if it is only reachable by a server that inherits it.
     pub(in crate::stores) inherited: Option<BorrowedFd<'a>>,
-    /// True if scripts are served.
     pub(in crate::stores) has_scripts: bool,
     /// Settings of PHP that are fixed at its start.
     pub(in crate::stores) php_settings: &'a str,
@@ -180,7 +179,6 @@ pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
 /// Threads per Apache process, unless its connections need more.
 const APACHE_THREADS: usize = 64;
 
-/// Input of the configurations.
 struct ConfigurationInput<'a> {
     setup: &'a Setup<'a>,
     site: &'a Site<'a>,

@@ -265,10 +265,8 @@ impl UnderlyingStore {
     }
 }
 
-/// The source of a response.
 #[derive(Clone, Copy, Debug)]
 enum ResponseSource {
-    /// A file.
     Files,
     /// A script's output.
     Script(&'static str),

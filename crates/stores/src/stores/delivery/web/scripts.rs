@@ -9,7 +9,6 @@ use super::front::Front;
 use crate::host::server::{password, secret_directory, write_secret};
 use crate::store::*;
 
-/// A cache inside the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ApplicationCache {
     /// Shared memory of the PHP processes.
