@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::workers::pool::Job;
-use super::{Forecast, Work, ops};
+use super::{Forecast, Work, WorkKind, ops};
 use crate::host::disk::fragments;
 use crate::plan::{CustomAction, OpKind, Phase, StandardPhase};
 use crate::result::Round;
@@ -32,17 +32,11 @@ fn aged(times: f64) -> Vec<Phase> {
     phases
 }
 
-pub(super) struct AgeWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &AgeWork };
+
+struct AgeWork;
 
 impl Work for AgeWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
         forecast.wall * forecast.growth
     }

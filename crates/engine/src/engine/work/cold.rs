@@ -9,7 +9,7 @@ use super::super::ops::{OpDistribution, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::workers::pool::Job;
 use super::super::workers::tally::Tally;
-use super::{Forecast, LengthInputs, Work, ops};
+use super::{Forecast, LengthInputs, Work, WorkKind, ops};
 use crate::host::machine;
 use crate::plan::{
     COLD_PASSES_SERVERS, CacheState, Candidate, Length, OPS, OpKind, Phase, StandardPhase, Workload,
@@ -37,17 +37,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct ColdWork;
+pub(super) const KIND: WorkKind = WorkKind { name: "cold", standard: STANDARD, work: &ColdWork };
+
+struct ColdWork;
 
 impl Work for ColdWork {
-    fn name(&self) -> &'static str {
-        "cold"
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn does(&self, phase: &Phase) -> bool {
         phase.kind == OPS && phase.cache == CacheState::Cold
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::derived_seed;
-use super::{Applicant, LengthInputs, Work};
+use super::{Applicant, LengthInputs, Work, WorkKind};
 use crate::crash::{HelperRequest, kind_below, lacks, why_not};
 use crate::host::place::remove_tree;
 use crate::plan::{Class, CustomAction, Phase, StandardPhase};
@@ -26,17 +26,11 @@ const CUTS: f64 = 48.0;
 /// The pilot makes one in this many of them.
 const PILOT_PART: u64 = 8;
 
-pub(super) struct CrashWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &CrashWork };
+
+struct CrashWork;
 
 impl Work for CrashWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
         let why = why_not(applicant.candidate).or_else(|| lacks(kind_below(&applicant.plan.dir)));
         why.map(|why| format!("{why:#}"))

@@ -13,7 +13,7 @@ use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::super::workers::pool::{Job, WorkerPool};
 use super::super::workers::tally::Tally;
-use super::{Applicant, Forecast, LengthInputs, Work};
+use super::{Applicant, Forecast, LengthInputs, Work, WorkKind};
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
@@ -71,17 +71,11 @@ fn test(id: &str, verb: &'static str) -> Phase {
     Phase::custom(NAME, id, CustomAction::new(verb))
 }
 
-pub(super) struct DiskWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &DiskWork };
+
+struct DiskWork;
 
 impl Work for DiskWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
         let keeps_nothing = !applicant.caps.persistent || applicant.candidate.traits().is_external;
         keeps_nothing.then(|| "keeps nothing on a disk of this machine".to_owned())

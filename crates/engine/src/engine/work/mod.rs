@@ -26,39 +26,42 @@ use crate::result::{CandidateResult, FixedLength, Round};
 use crate::store::Capabilities;
 
 /// Every kind of work, in the order in which their phases are listed. If several match a phase, the last one does it.
-static TABLE: &[&dyn Work] = &[
-    &ops::OpsWork,
-    &cold::ColdWork,
-    &tight::TightWork,
-    &ramp::RampWork,
-    &purge::PurgeWork,
-    &reopen::ReopenWork,
-    &replay::ReplayWork,
-    &uploads::UploadWork,
-    &pages::PageWork,
-    &age::AgeWork,
-    &rejuvenate::RejuvenateWork,
-    &operate::OperateWork,
-    &crash::CrashWork,
-    &disk::DiskWork,
+static TABLE: &[&WorkKind] = &[
+    &ops::KIND,
+    &cold::KIND,
+    &tight::KIND,
+    &ramp::KIND,
+    &purge::KIND,
+    &reopen::KIND,
+    &replay::KIND,
+    &uploads::KIND,
+    &pages::KIND,
+    &age::KIND,
+    &rejuvenate::KIND,
+    &operate::KIND,
+    &crash::KIND,
+    &disk::KIND,
     #[cfg(test)]
-    &toy::ToyWork,
+    &toy::KIND,
 ];
 
 /// Why an append-only store leaves a phase out.
 pub(super) const APPEND_ONLY: &str = "append-only: it neither replaces nor deletes blobs";
 
-/// A kind of work. One that only does a load of ops needs no more than a name, its phases and `run`.
-pub(super) trait Work: Sync {
+/// A line of the table.
+struct WorkKind {
     /// The name by which phases refer to it.
-    fn name(&self) -> &'static str;
-
+    name: &'static str,
     /// Its phases that plans can name.
-    fn standard(&self) -> &'static [StandardPhase];
+    standard: &'static [StandardPhase],
+    work: &'static dyn Work,
+}
 
-    /// True if this kind of work does the phase.
-    fn does(&self, phase: &Phase) -> bool {
-        phase.kind == self.name()
+/// A kind of work. One that only does a load of ops needs no more than `run`.
+pub(super) trait Work: Sync {
+    /// True if it does a phase that refers to another kind.
+    fn does(&self, _phase: &Phase) -> bool {
+        false
     }
 
     /// Returns why a candidate cannot do a phase, apart from reasons that apply to every phase; `None` if it can.
@@ -172,12 +175,13 @@ impl Forecast<'_> {
 
 /// Returns the kind of work that does a phase.
 pub(super) fn for_phase(phase: &Phase) -> &'static dyn Work {
-    TABLE.iter().rfind(|kind| kind.does(phase)).copied().unwrap_or(&ops::OpsWork)
+    let does = |kind: &&&WorkKind| kind.name == phase.kind || kind.work.does(phase);
+    TABLE.iter().rfind(does).copied().unwrap_or(&ops::KIND).work
 }
 
 /// Returns the phases that plans can name, of every kind of work.
 pub fn standard() -> Vec<StandardPhase> {
-    TABLE.iter().flat_map(|kind| kind.standard()).copied().collect()
+    TABLE.iter().flat_map(|kind| kind.standard).copied().collect()
 }
 
 /// Resolution of a plan's text with the phases that the kinds of work offer.

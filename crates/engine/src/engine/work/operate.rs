@@ -9,7 +9,7 @@ use super::super::candidate_run::{CandidateRun, KeptBackup, PhaseOutcome, PhaseR
 use super::super::verify::verify;
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
-use super::{Applicant, Forecast, Work, ops};
+use super::{Applicant, Forecast, Work, WorkKind, ops};
 use crate::host::machine;
 use crate::host::place::{copy_tree, remove_tree};
 use crate::judge::histogram::BANDS;
@@ -79,17 +79,11 @@ fn deletes() -> Phase {
     Phase { kind: NAME, class: Class::Asked, ..Phase::of_ops(DELETE, load) }
 }
 
-pub(super) struct OperateWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &OperateWork };
+
+struct OperateWork;
 
 impl Work for OperateWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn copies(&self, phase: &Phase) -> u64 {
         u64::from([BACK_UP, RESTORE].contains(&whole_of(&phase.id)))
     }

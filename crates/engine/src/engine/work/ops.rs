@@ -7,7 +7,7 @@ use super::super::candidate_run::{CandidateRun, CatalogStore, PhaseOutcome, Phas
 use super::super::ops::{OpDistribution, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Job, Open, WorkerPool};
-use super::{Forecast, LengthInputs, Work};
+use super::{Forecast, LengthInputs, Work, WorkKind};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
 use crate::plan::{
@@ -92,17 +92,11 @@ pub(super) fn asked(id: &str, load: Workload) -> Vec<Phase> {
     vec![Phase { class: Class::Asked, ..Phase::of_ops(id, load) }]
 }
 
-pub(super) struct OpsWork;
+pub(super) const KIND: WorkKind = WorkKind { name: OPS, standard: STANDARD, work: &OpsWork };
+
+struct OpsWork;
 
 impl Work for OpsWork {
-    fn name(&self) -> &'static str {
-        OPS
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn is_for_clients(&self, phase: &Phase) -> bool {
         phase.cache != CacheState::ColdStart && !phase.has_uploads()
     }

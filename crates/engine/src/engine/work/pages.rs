@@ -1,7 +1,7 @@
 //! Page loads in a browser: each read is a whole page. The pages are published first.
 
 use super::super::candidate_run::{CandidateRun, PhaseRun};
-use super::Work;
+use super::{Work, WorkKind};
 use crate::plan::{Length, OpKind, Phase, Role, StandardPhase, Workload};
 
 /// Loads of a page per round: even those of the quickest pages then take as long as a ranked cell must.
@@ -29,17 +29,11 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-pub(super) struct PageWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &PageWork };
+
+struct PageWork;
 
 impl Work for PageWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let Some(load) = phase.load() else { return Ok(None) };
         candidate_run.ops(phase, load)

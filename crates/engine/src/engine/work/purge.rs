@@ -3,7 +3,7 @@
 use super::super::candidate_run::{CandidateRun, PhaseRun};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
-use super::{Applicant, Work};
+use super::{Applicant, Work, WorkKind};
 use crate::judge::histogram::BANDS;
 use crate::plan::{Class, CustomAction, Phase, StandardPhase};
 
@@ -17,17 +17,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct PurgeWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &PurgeWork };
+
+struct PurgeWork;
 
 impl Work for PurgeWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
         let lazy = applicant.candidate.traits().lazy_delete;
         (!lazy).then(|| "deletes at once: there is nothing to purge".to_owned())

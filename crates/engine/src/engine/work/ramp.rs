@@ -14,7 +14,7 @@ use super::super::workers::pace::ProcessShare;
 use super::super::workers::pool::{Open, WorkerPool};
 use super::super::workers::tally::Tally;
 use super::replay::{replayed, why_not};
-use super::{Forecast, LengthInputs, Work, ops};
+use super::{Forecast, LengthInputs, Work, WorkKind, ops};
 use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
 use crate::plan::{Action, CacheState, Phase, Plan, ResponseLimit, StandardPhase, Workload};
@@ -51,17 +51,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     },
 }];
 
-pub(super) struct RampWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &RampWork };
+
+struct RampWork;
 
 impl Work for RampWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn length(&self, asked: &LengthInputs<'_>, _phase: &Phase) -> FixedLength {
         let seconds = asked.choice.read_seconds.max(RUNG_SECONDS_MIN) * asked.plan.scale.min(1.0);
         FixedLength { ops: asked.blobs, seconds, ..FixedLength::default() }

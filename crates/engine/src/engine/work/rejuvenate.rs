@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun, beside};
 use super::super::workers::worker;
 use super::operate::tally;
-use super::{Applicant, Forecast, Work};
+use super::{Applicant, Forecast, Work, WorkKind};
 use crate::host::disk::{DEFRAGMENTER, defragment, why_not_defragmented};
 use crate::host::machine;
 use crate::host::place::remove_tree;
@@ -25,17 +25,11 @@ fn rewrites() -> Phase {
     Phase::custom(NAME, NAME, CustomAction { renews: true, ..CustomAction::new("rewrites") })
 }
 
-pub(super) struct RejuvenateWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &RejuvenateWork };
+
+struct RejuvenateWork;
 
 impl Work for RejuvenateWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn copies(&self, _phase: &Phase) -> u64 {
         1
     }

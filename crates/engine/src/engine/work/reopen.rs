@@ -4,7 +4,7 @@ use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{PlannedOp, derived_seed};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
-use super::Work;
+use super::{Work, WorkKind};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::BANDS;
@@ -25,17 +25,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| vec![Phase::custom(NAME, NAME, CustomAction { reopens: true, ..CustomAction::new("opens") })],
 }];
 
-pub(super) struct ReopenWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &ReopenWork };
+
+struct ReopenWork;
 
 impl Work for ReopenWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, _repeat: Option<&Phase>) -> PhaseRun {
         let seed = derived_seed(candidate_run.plan().seed, candidate_run.slot.round, &phase.id);
         let ids: Vec<u32> = (0..candidate_run.state.alive.len() as u32)

@@ -12,7 +12,7 @@ use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
 use super::super::ops::{PlannedOp, hottest};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
-use super::{Forecast, LengthInputs, Work};
+use super::{Forecast, LengthInputs, Work, WorkKind};
 use crate::corpus::Corpus;
 use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
 use crate::result::{FixedLength, Replayed, Round};
@@ -30,17 +30,11 @@ const TRIED: usize = 2_000;
 /// Maximum number of reads for which an ideal LRU cache is simulated.
 const LRU_OPS_MAX: usize = 1 << 20;
 
-pub(super) struct ReplayWork;
+pub(super) const KIND: WorkKind = WorkKind { name: REPLAY, standard: STANDARD, work: &ReplayWork };
+
+struct ReplayWork;
 
 impl Work for ReplayWork {
-    fn name(&self) -> &'static str {
-        REPLAY
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn length(&self, asked: &LengthInputs<'_>, _phase: &Phase) -> FixedLength {
         let planned = asked.plan.corpora.iter().find(|corpus| corpus.corpus_id == asked.corpus_id);
         let requests = planned.map_or(0.0, |corpus| corpus.requests_per_blob) * asked.blobs as f64;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::super::candidate_run::{CandidateRun, PhaseRun};
 use super::super::ops::{OpDistribution, derived_seed, lists};
 use super::super::workers::pool::Job;
-use super::{Forecast, LengthInputs, Work, ops};
+use super::{Forecast, LengthInputs, Work, WorkKind, ops};
 use crate::host::machine;
 use crate::plan::{CacheState, MemorySize, Order, Phase, StandardPhase, Workload};
 use crate::result::FixedLength;
@@ -38,17 +38,11 @@ fn tight(id: &str, order: Order, share: f64) -> Phase {
     Phase { cache: CacheState::Still, memory: Some(MemorySize::OfCorpus(share)), ..Phase::of_ops(id, load) }
 }
 
-pub(super) struct TightWork;
+pub(super) const KIND: WorkKind = WorkKind { name: "tight", standard: STANDARD, work: &TightWork };
+
+struct TightWork;
 
 impl Work for TightWork {
-    fn name(&self) -> &'static str {
-        "tight"
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn does(&self, phase: &Phase) -> bool {
         phase.cache == CacheState::Still
     }

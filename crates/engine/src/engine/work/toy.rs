@@ -2,7 +2,7 @@
 //! takes no more than one file and one line in the table.
 
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
-use super::{Applicant, Work};
+use super::{Applicant, Work, WorkKind};
 use crate::plan::{CustomAction, Phase, StandardPhase};
 use crate::result::{Bearing, ColumnType, FindingsColumn, FindingsTable, FindingsValue};
 
@@ -13,17 +13,11 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     phases: |_| vec![Phase::custom(NAME, NAME, CustomAction::new("keeps"))],
 }];
 
-pub(super) struct ToyWork;
+pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &ToyWork };
+
+struct ToyWork;
 
 impl Work for ToyWork {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
         (!applicant.caps.contents).then(|| "has no blobs to keep".to_owned())
     }

@@ -1,7 +1,7 @@
 //! Uploads through a catalog. They are ops of their own kind, measured like other ops.
 
 use super::super::candidate_run::{CandidateRun, PhaseRun};
-use super::{Applicant, Work, ops};
+use super::{Applicant, Work, WorkKind, ops};
 use crate::plan::{Length, OpKind, Phase, StandardPhase, Workload};
 
 const STANDARD: &[StandardPhase] = &[
@@ -17,17 +17,11 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-pub(super) struct UploadWork;
+pub(super) const KIND: WorkKind = WorkKind { name: "uploads", standard: STANDARD, work: &UploadWork };
+
+struct UploadWork;
 
 impl Work for UploadWork {
-    fn name(&self) -> &'static str {
-        "uploads"
-    }
-
-    fn standard(&self) -> &'static [StandardPhase] {
-        STANDARD
-    }
-
     fn does(&self, phase: &Phase) -> bool {
         phase.has_uploads()
     }
