@@ -106,15 +106,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_connects_for_reads_connects_for_nothing_else() {
-        let for_reads_and_others =
-            |connects: ConnectionUse| [connects.for_each_op(true), connects.for_each_op(false)];
-        assert_eq!(for_reads_and_others(ConnectionUse::Never), [false, false]);
-        assert_eq!(for_reads_and_others(ConnectionUse::EachRead), [true, false]);
-        assert_eq!(for_reads_and_others(ConnectionUse::EachOp), [true, true]);
-    }
-
-    #[test]
     fn a_plain_store_says_nothing_in_a_result() {
         assert_eq!(serde_json::to_string(&Traits::default()).unwrap(), "{}");
         let far = Traits { has_process: true, distance_ms: Some(0.5), ..Traits::default() };

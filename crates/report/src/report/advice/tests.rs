@@ -43,23 +43,6 @@ fn shown(change: impl Fn(&mut Value)) -> (RunResult, String) {
 }
 
 #[test]
-fn every_candidate_stands_with_its_times_and_their_signs() {
-    let (_, text) = shown(|_| {});
-    let line =
-        |store: &str| text.lines().find(|line| line.starts_with(&format!("{store} "))).unwrap().to_owned();
-    assert_eq!(
-        line("a").split_whitespace().collect::<Vec<_>>(),
-        ["a", "<1", "µs", "*", "400", "µs", "-", "-"]
-    );
-    assert_eq!(
-        line("b").split_whitespace().collect::<Vec<_>>(),
-        ["b", "21", "µs", "100", "µs", "*", "-", "-"]
-    );
-    assert_eq!(line("c").split_whitespace().collect::<Vec<_>>(), ["c", "5", "µs", "a", "-", "-", "-"]);
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-}
-
-#[test]
 fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let (_, text) = shown(|_| {});
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -190,36 +173,6 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
         said.contains("Next is `b`, 20 µs more (21.0 times as long, hardly bounded, a request"),
         "{text}"
     );
-}
-
-/// The fastest is at 1, the others at the inverse of the ratio of their rates.
-#[test]
-fn the_picture_has_each_candidate_in_each_kind_of_work() {
-    let (mut result, _) =
-        shown(|advice| advice["situations"][0]["standings"][1]["place"] = json!("undecided"));
-    let read =
-        |store: &str| serde_json::from_value(cell(store, "read-warm", &around(1.0, 0), json!({}))).unwrap();
-    result.results.extend(["a", "b", "c"].map(read));
-    let killed =
-        json!({"status": "not-possible", "reason": "needs more than 18.2 MB of memory", "rounds": []});
-    result.results.push(serde_json::from_value(cell("c", "overwrite", &[], killed)).unwrap());
-    let ratio = json!({"store": "b", "reference": "a", "against": "best", "phase": "read-warm", "verdict": "slower", "ratio": {"median": 0.05, "low": 0.04, "high": 0.0625}});
-    result.comparisons.push(serde_json::from_value(ratio).unwrap());
-    let page = crate::report::sections::html(&result).unwrap();
-    let of_advice = &page[page.find("id=\"advice\"").unwrap()..];
-    let of_advice = &of_advice[..of_advice.find("</section>").unwrap()];
-    assert_eq!(of_advice.matches("class=\"strip\"").count(), 2, "{of_advice}");
-    for figure in [
-        "read one: in RAM: 1.00 times as long as the fastest",
-        "read one: in RAM: 20.00 [16.00, 25.00] times as long as the fastest",
-    ] {
-        assert!(of_advice.contains(figure), "{figure}\n{of_advice}");
-    }
-    // One dot is undecided; one candidate is not ranked in reads, and was killed in place of its writes.
-    assert_eq!(of_advice.matches("<g class=\"undecided\">").count(), 1, "{of_advice}");
-    let words: Vec<&str> =
-        of_advice.split("<tspan").skip(1).filter_map(|of| of.split(['>', '<']).nth(1)).collect();
-    assert_eq!(words, ["not", "compared", "not", "possible"], "{of_advice}");
 }
 
 /// Every report has the same heads, signs and reasons, and no column that tells nothing apart.

@@ -199,15 +199,6 @@ fn one_round_has_no_interval() {
 }
 
 #[test]
-fn writes_have_two_rates_and_the_settled_one_is_first() {
-    let over = json!({"settled_ops_per_s": {"median": 500.0, "low": 450.0, "high": 550.0}});
-    let page = page(&result(&["a"], vec![cell("a", "fill", over)], Vec::new()));
-    let rate = &plots(&page)[0].series;
-    assert_eq!((rate[0][0][0], rate[1][0][0]), (500.0, 1000.0));
-    assert!(page.contains("settled: 500 [450, 550] ops/s"));
-}
-
-#[test]
 fn tables_of_batches_give_the_time_for_a_blob() {
     let of = |batch: u32| {
         let over = json!({"batch": batch, "blobs_per_op": batch, "settled_ops_per_s": {"median": 500.0}, "workers": 2});
@@ -646,25 +637,6 @@ fn a_ratio_below_1_is_turned_so_that_more_agrees_with_the_claim() {
             );
         }
     }
-}
-
-#[test]
-fn parts_of_a_claim_are_folded_away() {
-    let claim = |id: &str, note: Option<&str>, parts: Vec<Value>| {
-        json!({"id": id, "statement": format!("what {id} says"), "candidates": [], "published": null, "today": null,
-               "verdict": "confirmed", "magnitude": null, "note": note, "parts": parts})
-    };
-    let parts = vec![claim("A-1.1", None, vec![]), claim("A-1.2", None, vec![])];
-    let mut judged = result(&["a"], vec![], vec![]);
-    judged.claims =
-        serde_json::from_value(json!([claim("A-1", Some("a note"), parts), claim("A-2", None, vec![])]))
-            .unwrap();
-    let page = super::then::contents(&judged).into_string();
-    let (claims, parts) = page.split_once("<summary>A-1 has 2 parts</summary>").unwrap();
-    assert!(claims.contains("what A-2 says") && claims.contains("notes</th>") && !claims.contains("A-1.1"));
-    // An empty column is left out.
-    assert!(parts.contains("what A-1.2 says") && !parts.contains("notes</th>"));
-    assert_eq!(page.matches("<details").count(), 1);
 }
 
 /// One generic section shows the findings of every kind of work, in all three kinds of report.
