@@ -57,12 +57,7 @@ pub struct ReportFlags {
 }
 
 impl ReportFlags {
-    /// True if the result is only printed, in a machine-readable form or as Markdown.
-    fn only_prints(&self) -> bool {
-        self.markdown || self.json || self.csv
-    }
-
-    /// Formats a result in that form.
+    /// Formats a result in the form to print, machine-readable or Markdown; `None` if no flag asks for one.
     fn printed(&self, result: &RunResult) -> Result<Option<String>> {
         Ok(match (self.markdown, self.json, self.csv) {
             (true, ..) => Some(report::sections::markdown(result)),
@@ -150,7 +145,7 @@ fn judged_anew(flags: &ReportFlags) -> Result<CommandOutcome> {
 
 fn of_several(flags: &ReportFlags) -> Result<CommandOutcome> {
     let results = flags.runs.iter().map(|run| side::read(run)).collect::<Result<Vec<RunResult>>>()?;
-    if flags.only_prints() {
+    if flags.markdown || flags.json || flags.csv {
         print(&flags.printed(&joined(&flags.runs, results)?)?.unwrap_or_default())?;
         return Ok(CommandOutcome::Well);
     }

@@ -44,11 +44,6 @@ fn list(sides: &[PageRun]) -> RunList {
     RunList { blobwise: env!("CARGO_PKG_VERSION").to_owned(), runs: sides.iter().map(run).collect() }
 }
 
-/// File name of a run's own report.
-fn file_of(number: usize) -> String {
-    format!("run-{number}.html")
-}
-
 /// Writes the page and the reports into a directory that is empty or holds an earlier page of this kind.
 pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()> {
     check(out)?;
@@ -98,7 +93,7 @@ fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<PageRun>> {
         if let Some(other) = sides.iter().position(|side| is_same(&side.result, &result)) {
             bail!("`{}` and `{}` are the same run: name each run once", runs[other].display(), run.display());
         }
-        sides.push(PageRun { name: name_of(run), file: file_of(index + 1), result });
+        sides.push(PageRun { name: name_of(run), file: format!("run-{}.html", index + 1), result });
     }
     Ok(sides)
 }

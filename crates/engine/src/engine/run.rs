@@ -418,7 +418,7 @@ impl RunState<'_> {
             }
             return Ok(());
         }
-        if self.context.drop_caches && self.has_cold_phase() {
+        if self.context.drop_caches && self.context.plan.phases.iter().any(|phase| phase.cache.is_cold()) {
             observer.event(Event::Note(
                 "the kernel's caches are dropped before cold reads (--no-drop-caches prevents it)",
             ));
@@ -454,10 +454,6 @@ impl RunState<'_> {
         environment::look(&mut self.records, plan, &clock, &places, idle);
         self.records.harness = self.harness(idle)?;
         self.refuse_if_late(round_seconds)
-    }
-
-    fn has_cold_phase(&self) -> bool {
-        self.context.plan.phases.iter().any(|phase| phase.cache.is_cold())
     }
 
     fn cut_corpora(&mut self) -> Result<()> {

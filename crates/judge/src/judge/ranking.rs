@@ -90,6 +90,8 @@ pub fn is_too_short(cell: &Cell) -> bool {
 /// Unranks all candidates of a group in which one that is too short may be the fastest; otherwise a slower one would be
 /// called the best for being slow.
 pub(super) fn unrank_if_fastest_too_short(cells: &mut [Cell]) {
+    // Although it did the same work as others.
+    let is_shorter = |cell: &Cell| is_too_short(cell) && !is_cut_short(cell);
     let short: Vec<usize> = (0..cells.len()).filter(|index| is_shorter(&cells[*index])).collect();
     if short.is_empty() {
         return;
@@ -119,11 +121,6 @@ pub(super) fn unrank_if_fastest_too_short(cells: &mut [Cell]) {
         }
     }
     withheld.into_iter().for_each(|(index, why)| cells[index].not_ranked = Some(why));
-}
-
-/// True if a cell is too short although it did the same work as others.
-fn is_shorter(cell: &Cell) -> bool {
-    is_too_short(cell) && !is_cut_short(cell)
 }
 
 /// True if a cell is unranked only because of another one; it may still be compared with candidates that were measured.

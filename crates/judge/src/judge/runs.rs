@@ -111,11 +111,6 @@ pub fn apart(one: &RunResult, other: &RunResult) -> Option<String> {
     })
 }
 
-/// Returns why a phase is different work in two runs that both have cells of it; `None` if it is the same.
-pub fn other_work(one: (&RunResult, &Cell), other: (&RunResult, &Cell)) -> Option<String> {
-    planned_otherwise(one.0, other.0, one.1)
-}
-
 /// Summarizes all rows.
 fn sum(
     old: &RunResult,
@@ -356,7 +351,7 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
 }
 
 /// Returns how two plans define a cell differently; `None` if they do not. Lengths may differ, because rates are means.
-fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<String> {
+pub fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<String> {
     let (old, new) = (&old.plan, &new.plan);
     let is_ladder = cell.is_ladder();
     if is_ladder && old.limit() != new.limit() {

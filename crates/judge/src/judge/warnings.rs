@@ -39,7 +39,8 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings.extend(compared_in_caches(result));
     warnings.extend(open_loops(result));
     warnings.extend(unequal_memory(plan, result));
-    warnings.extend(own_cache(plan, result));
+    warnings
+        .extend(plan.cache.map(|cache| Warning::OwnCache { cache_bytes: cache.bytes(result.corpus.bytes) }));
     warnings.extend(reads_more(result));
     warnings.extend(contents(result));
     warnings.extend(left_out(result));
@@ -343,11 +344,6 @@ fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
         held,
         not_held: not_held.into_iter().collect(),
     })
-}
-
-/// Warns about a cache that is not the share of memory that vendors recommend.
-fn own_cache(plan: &Design, result: &RunResult) -> Option<Warning> {
-    Some(Warning::OwnCache { cache_bytes: plan.cache?.bytes(result.corpus.bytes) })
 }
 
 /// Warns about candidates with little memory that read much more from the device than was requested.

@@ -121,13 +121,6 @@ pub enum OpSource<'a> {
     },
 }
 
-impl OpSource<'_> {
-    /// True if the times of each kind of op are recorded by themselves.
-    fn is_by_kind(&self) -> bool {
-        matches!(self, OpSource::Log { ops, .. } if ops.is_mixed())
-    }
-}
-
 /// Duration that is enough for an average, however few ops there were, in nanoseconds.
 pub const ENOUGH_NS: u64 = (SHORT_SECONDS * 1e9) as u64;
 /// Maximum number of attempts at an op while the store is busy.
@@ -249,7 +242,9 @@ pub fn work<'s, C: Clock>(
     let cpu_before = crate::host::machine::thread_cpu_ns();
     let mut writer = Writer::new(shared);
     let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
-    let (staged, by_kind) = (shared.store.is_staged(), source.is_by_kind());
+    let staged = shared.store.is_staged();
+    // True if the times of each kind of op are recorded by themselves.
+    let by_kind = matches!(source, OpSource::Log { ops, .. } if ops.is_mixed());
     let mut now = begin;
     let mut timed_out_ns = 0;
     (tally.begin, tally.end) = (begin, begin);

@@ -455,7 +455,8 @@ pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
         rates.push(rates_line(result, cell));
         resources.push(resources_line(cell));
     }
-    let times = times_table(service_title(block), block);
+    let title = if block.is_open() { "Response times" } else { "Service times" };
+    let times = times_table(title, block);
     let tables = [rates, resources, memory(block), times, bands(block), steps(block), cold(block)];
     html! {
         @if tables.iter().any(|table| !table.is_empty()) {
@@ -465,10 +466,6 @@ pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
             }
         }
     }
-}
-
-fn service_title(block: &PhaseCells<'_>) -> &'static str {
-    if block.is_open() { "Response times" } else { "Service times" }
 }
 
 fn rates_line(result: &RunResult, cell: &Cell) -> Vec<TableCell> {

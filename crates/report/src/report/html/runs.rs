@@ -263,7 +263,7 @@ fn with_what(sides: &[PageRun], first: (usize, &Cell), (run, cell): (usize, &Cel
         parts.push(offered.map_or("as fast as it can".to_owned(), |rate| format!("{rate} ops/s offered")));
     }
     if run != first.0 {
-        let other = runs::other_work((&sides[first.0].result, first.1), (&sides[run].result, cell));
+        let other = runs::planned_otherwise(&sides[first.0].result, &sides[run].result, first.1);
         parts.extend(other.map(|why| format!("run {}: {why}", run + 1)));
     }
     parts.retain(|part| !part.is_empty());

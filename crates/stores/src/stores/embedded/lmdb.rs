@@ -106,7 +106,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let mut options = EnvOpenOptions::new();
     // The map is address space, not disk: four times what will be stored, because freed pages are only reused if they are
     // contiguous.
-    options.map_size(page_multiple(setup.store_bytes_max.saturating_mul(4) + (1 << 30)));
+    let map_bytes = setup.store_bytes_max.saturating_mul(4) + (1 << 30);
+    options.map_size(map_bytes.next_multiple_of(64 << 10) as usize);
     options.max_readers(setup.workers as u32 + 126);
     let env = open_env(&mut options, flags, setup)?;
     let transaction = env.write_txn().map_err(from_lmdb)?;
@@ -119,10 +120,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let key_form = KeyForm::from_options(setup.options);
     let has_failed = HasFailed::default();
     Ok(Box::new(Lmdb { env, blobs, durability: setup.durability, key_form, has_failed }))
-}
-
-fn page_multiple(bytes: u64) -> usize {
-    bytes.next_multiple_of(64 << 10) as usize
 }
 
 #[expect(unsafe_code, reason = "LMDB maps its file, and some of its flags are unsafe for durability")]
