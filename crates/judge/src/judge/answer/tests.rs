@@ -43,6 +43,11 @@ fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     super::answer(plan, &result)
 }
 
+/// Returns the answer of a run with the plan of this text and these cells.
+fn answered(text: &str, cells: Vec<Value>) -> Vec<String> {
+    answer(&PlanText::parse(text).unwrap().resolve(false).unwrap(), &result(text, cells, vec![]))
+}
+
 pub(super) fn some_stores() -> Vec<String> {
     let plan = PlanText::default().resolve(false).unwrap();
     let plain = |candidate: &&Candidate| {
@@ -135,8 +140,7 @@ fn who_is_faster_than_the_harness_can_tell_is_in_the_running() {
 fn a_phase_that_was_left_out_comes_with_the_command_that_measures_it() {
     let advice = |more: &str| {
         let text = format!("phases = ['fill', 'read-warm', 'overwrite']\n{more}");
-        let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-        with(&answer(&plan, &result(&text, vec![], vec![])), "Cold reads").to_owned()
+        with(&answered(&text, vec![]), "Cold reads").to_owned()
     };
     let own = format!("stores = ['{}']", some_stores()[0]);
     assert!(advice(&own).ends_with(": `blobwise run DIR/plan.toml --phases fill,read-cold`."));
@@ -155,7 +159,6 @@ fn phases_of_a_plans_own_come_first_and_no_usual_question_is_left_open_beside_th
     let own = "[[phase]]\nid = 'visits'\nops = { get = 0.98, overwrite = 0.02 }\nshare = 1.0\n\
                [[phase]]\nid = 'pass'\nops = { get = 1 }\nshare = 1.0\nparts = 2";
     let text = format!("stores = {stores:?}\nphases = ['fill', 'visits', 'pass']\n{own}");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let mut cells = Vec::new();
     for phase in ["fill", "visits", "pass.01", "pass.02"] {
         for (salt, (store, level)) in stores.iter().zip([1.0, 2.0, 3.0]).enumerate() {
@@ -164,7 +167,7 @@ fn phases_of_a_plans_own_come_first_and_no_usual_question_is_left_open_beside_th
             cells.push(cell(store, phase, &around(level, salt), over));
         }
     }
-    let said = answer(&plan, &result(&text, cells, vec![]));
+    let said = answered(&text, cells);
     assert!(
         said[1].starts_with("`visits` (class on-sync): ") && said[1].contains("works at least"),
         "{said:#?}"
@@ -179,11 +182,10 @@ fn phases_of_a_plans_own_come_first_and_no_usual_question_is_left_open_beside_th
 fn chosen_phases_are_told_too() {
     let stores = some_stores();
     let text = format!("stores = {stores:?}\nphases = ['fill', 'range-head']");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let cells = stores.iter().zip([1.0, 2.0, 3.0]).enumerate();
     let cells =
         cells.map(|(salt, (store, level))| cell(store, "range-head", &around(level, salt), json!({})));
-    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    let said = answered(&text, cells.collect());
     assert!(said[1].starts_with("`range-head`: ") && said[1].contains("reads at least"), "{said:#?}");
 }
 
@@ -206,11 +208,10 @@ fn one_size_is_answered_as_a_store_of_any_size_is() {
 fn writes_that_nothing_makes_durable_are_not_called_so() {
     let stores = some_stores();
     let text = format!("stores = {stores:?}\ndurability = 'none'");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let none = || json!({"durability": "none"});
     let cells =
         stores.iter().enumerate().map(|(salt, store)| cell(store, "fill", &around(1.0, salt), none()));
-    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    let said = answered(&text, cells.collect());
     assert!(with(&said, "Writes").starts_with("Writes that nothing made durable (none): "), "{said:#?}");
 }
 
@@ -222,14 +223,13 @@ fn what_is_shipped_and_what_is_careful_are_told_apart() {
     let text = format!(
         "stores = ['{fast}', '{slow}', '{careful}']\nphases = ['fill', 'read-warm']\nmix = {{ read = 1.0 }}"
     );
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let own = || json!({"durability": "each-write", "own_durability": "each-write"});
     let cells = vec![
         cell(fast, "read-warm", &around(2.0, 0), json!({})),
         cell(slow, "read-warm", &around(3.0, 1), json!({})),
         cell(&careful, "read-warm", &around(1.0, 2), own()),
     ];
-    let said = answer(&plan, &result(&text, cells, vec![]));
+    let said = answered(&text, cells);
     assert!(said[0].contains("| class on-sync or the candidate's own | "), "{said:#?}");
     let reads = with(&said, "Warm reads");
     let apart = format!("Not comparable with them: `{careful}`");
@@ -245,11 +245,10 @@ fn what_is_shipped_and_what_is_careful_are_told_apart() {
 fn a_fill_is_not_called_more_durable_than_it_was() {
     let stores = some_stores();
     let text = format!("stores = {stores:?}\ndurability = 'each-write'\nphases = ['fill', 'read-warm']");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let settled = || json!({"settled_ops_per_s": {"median": 1000.0}});
     let cells =
         stores.iter().enumerate().map(|(salt, store)| cell(store, "fill", &around(1.0, salt), settled()));
-    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    let said = answered(&text, cells.collect());
     assert!(with(&said, "Durable writes").starts_with("Durable writes (on-sync): "), "{said:#?}");
     assert!(!said[0].contains("each-write"), "{said:#?}");
 }
@@ -278,7 +277,6 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
     let text = format!(
         "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.9, overwrite = 0.1}}"
     );
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let said = |kept: &[usize]| {
         let mut cells = Vec::new();
         for (salt, store) in stores.iter().enumerate().filter(|(number, _)| kept.contains(number)) {
@@ -288,7 +286,7 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
             cells.push(cell(store, "read-warm", &around(1.0 + salt as f64, salt), json!({})));
             cells.push(cell(store, "overwrite", &around(1.0 + salt as f64, salt), over));
         }
-        let said = with(&answer(&plan, &result(&text, cells, vec![])), "1,000 ops").to_owned();
+        let said = with(&answered(&text, cells), "1,000 ops").to_owned();
         stores.iter().zip(["a", "b", "c"]).fold(said, |text, (store, name)| text.replace(store, name))
     };
     let two = said(&[0, 1]);
