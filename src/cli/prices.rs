@@ -39,8 +39,6 @@ pub fn dated(file: &Path, today: Date) -> Result<(Prices, u64)> {
     Ok((prices, age_days.unsigned_abs().into()))
 }
 
-// ---- prices ----------------------------------------------------------------------------------------------------------
-
 fn prices(text: &str) -> Result<(Prices, Date)> {
     let mut table: Table = toml::from_str(text).map_err(|error| of_toml(text, &error))?;
     let Some(date) = table.remove("date") else {
@@ -108,8 +106,6 @@ fn rates(table: Table) -> Result<Rates> {
 fn below(key: &str, value: f64) -> String {
     format!("`{key} = {value}` is not between 0 and {MOST:e}")
 }
-
-// ---- load ------------------------------------------------------------------------------------------------------------
 
 /// Keys of a monthly load.
 const KEYS: [&str; 5] = ["reads", "writes", "stored", "growth", "cached"];

@@ -55,8 +55,6 @@ pub fn go(
     outcome
 }
 
-// ---- Bonnie++ ------------------------------------------------------------------------------------------------------
-
 /// Runs Bonnie++ without its tests of single bytes, which measure the processor. It reads what it has just written, from the
 /// cache if it is there.
 fn bonnie(asked: &DiskTestOptions, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Vec<TestOutcome>> {
@@ -79,8 +77,6 @@ fn bonnie(asked: &DiskTestOptions, dir: &Path, round: u32, stop: &AtomicBool) ->
     let came = |(test, outcome)| TestOutcome { test, is_direct: false, outcome };
     Ok(lines[0].rounds(round, BLOCK_BYTES as u64, fits).into_iter().map(came).collect())
 }
-
-// ---- fio -----------------------------------------------------------------------------------------------------------
 
 /// Runs fio: first the write test, which creates the file, then the tests that need one. Like blobwise, fio gives the kernel no
 /// access hint, with which it would read ahead twice as far, and finds nothing of its file in the cache. By itself, fio drops the

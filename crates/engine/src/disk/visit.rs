@@ -138,8 +138,6 @@ impl PlaceRound<'_> {
         ids
     }
 
-    // ---- a device that is only read --------------------------------------------------------------------------------
-
     /// Reads a device of `blocks` blocks: sequentially from several positions, and at random all over it.
     fn device(&mut self, blocks: u64) -> Result<()> {
         let known = self.bench.corpus.blobs();
@@ -172,8 +170,6 @@ impl PlaceRound<'_> {
         let path = self.site.path.clone();
         self.one(&Blocks { path, put: PutMode::Write, is_direct: load.is_direct, lie }, load)
     }
-
-    // ---- the file ------------------------------------------------------------------------------------------------
 
     /// Runs the tests on one file.
     fn blocks(&mut self, dir: &Path) -> Result<()> {
@@ -270,8 +266,6 @@ impl PlaceRound<'_> {
         self.one(&store, &load)
     }
 
-    // ---- names ---------------------------------------------------------------------------------------------------
-
     /// Runs the tests on many empty files: creates, looks up and deletes them.
     fn names(&mut self, dir: &Path, tests: [TestOperation; 3], is_random: bool) -> Result<()> {
         let ids: Vec<u32> = (0..self.asked.files as u32).collect();
@@ -285,8 +279,6 @@ impl PlaceRound<'_> {
         }
         Ok(())
     }
-
-    // ---- one test ------------------------------------------------------------------------------------------------
 
     fn absent(&mut self, load: &TestLoad, why: Absent) {
         (self.each)(TestOutcome { test: load.test, is_direct: load.is_direct, outcome: Err(why) });

@@ -13,7 +13,7 @@ use super::work::ResolvePlan;
 use crate::judge::summary;
 use crate::plan::{Plan, PlanText};
 use crate::records::Records;
-use crate::result::{Bearing, Disturbance, Finding, MeasuringProgram, RunResult, Status, Upkeep};
+use crate::result::{Bearing, Cell, Disturbance, Finding, MeasuringProgram, RunResult, Status, Upkeep};
 use crate::store::{self, Adapter, Facts, Session, Store};
 use crate::stores::{self, Entry};
 use blobwise_report::report::{csv, sections};
@@ -59,6 +59,11 @@ fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunRes
     let resumed = summary::summarize(&plan, &Records::resume(read.clone())).unwrap();
     assert_eq!(resumed.findings, result.findings);
     read
+}
+
+fn cell_of<'r>(result: &'r RunResult, store: &str, phase: &str) -> &'r Cell {
+    let is_its = |cell: &&Cell| cell.store.split('[').next() == Some(store) && cell.phase == phase;
+    result.results.iter().find(is_its).unwrap()
 }
 
 #[test]
@@ -145,13 +150,7 @@ fn a_list_and_a_count_have_what_was_uploaded_too_wherever_the_catalogue_lies() {
     );
     let result = measured_as(dir.path(), &head, one_round);
     for store in stores {
-        let cell = |phase: &str| {
-            result
-                .results
-                .iter()
-                .find(|cell| (cell.store.split('[').next(), cell.phase.as_str()) == (Some(store), phase))
-                .unwrap()
-        };
+        let cell = |phase: &str| cell_of(&result, store, phase);
         for phase in ["register", "list-all", "release"] {
             assert_eq!(cell(phase).status, Status::Measured, "{store} {phase}: {:?}", cell(phase).reason);
         }
@@ -272,10 +271,7 @@ fn an_old_store_is_rewritten_and_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let head = "stores = ['sqlite', 'lmdb', 'redb', 'fjall']\nage = '0,2'\nphases = ['fill', 'read-warm', 'rejuvenate']";
     let result = measured_as(dir.path(), head, one_round);
-    let of = |store: &str, phase: &str| {
-        let mut cells = result.results.iter();
-        cells.find(|cell| (cell.store.as_str(), cell.phase.as_str()) == (store, phase)).unwrap()
-    };
+    let of = |store: &str, phase: &str| cell_of(&result, store, phase);
     for (store, wanted) in
         [("sqlite", "`VACUUM INTO`"), ("lmdb", "`mdb_env_copy2`"), ("redb", "`Database::compact`")]
     {
@@ -311,13 +307,7 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
     let dir = tempfile::tempdir().unwrap();
     let head = "stores = ['files/hashed', 'files/flat', 'redb', 'memory']\nphases = ['fill', 'operate']";
     let result = measured_as(dir.path(), head, with_a_liar);
-    let of = |store: &str, phase: &str| {
-        result
-            .results
-            .iter()
-            .find(|cell| (cell.store.as_str(), cell.phase.as_str()) == (store, phase))
-            .unwrap()
-    };
+    let of = |store: &str, phase: &str| cell_of(&result, store, phase);
     let failed = of("files/flat", "restore");
     assert_eq!(failed.status, Status::Failed, "{:?}", failed.reason);
     let why = failed.reason.clone().unwrap_or_default();

@@ -109,8 +109,6 @@ fn difference(report: &DiskReport, test: Test) -> Option<Difference> {
     Some(Difference { test, leaders, behind })
 }
 
-// ---- costs -----------------------------------------------------------------------------------------------------------
-
 /// Calculates the costs of requests, at the price of a million.
 pub fn costs(report: &DiskReport, prices: &Prices, age_days: u64, per_million_requests: f64) -> RequestCosts {
     let cost = |requests: f64| requests / 1e6 * per_million_requests;
@@ -146,8 +144,6 @@ fn requests(row: &TestResult) -> Option<u64> {
     let of_round = |round: &TestRound| round.device.map(|used| used.requests());
     row.rounds.iter().map(of_round).sum::<Option<u64>>().filter(|_| !row.rounds.is_empty())
 }
-
-// ---- warnings ----------------------------------------------------------------------------------------------------
 
 /// Returns reasons why figures may be misleading, derived from the report's own data.
 fn warnings(report: &DiskReport) -> Vec<DiskWarning> {

@@ -118,8 +118,6 @@ fn loss_of(cell: &Cell) -> Option<String> {
     })
 }
 
-// ---- sentences -------------------------------------------------------------------------------------------------------
-
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     let first = [needed(advice), best_of_all(result, advice), choice::reads_by_size(advice)];
     first.into_iter().flatten().chain(of_each_kind(result, advice)).collect()
@@ -285,8 +283,6 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
     let reason = candidate.reason.as_deref().map_or("no reason was noted", in_a_line);
     Some(format!("`{}` {is}{}: {reason}.", candidate.store, candidate.status.name()))
 }
-
-// ---- the three reports -----------------------------------------------------------------------------------------------
 
 fn html(view: &PageData<'_>) -> Markup {
     let result = view.result;

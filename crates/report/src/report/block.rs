@@ -45,8 +45,6 @@ pub(super) enum Block {
     Gap,
 }
 
-// ---- terminal --------------------------------------------------------------------------------------------------------
-
 /// Writes blocks for a terminal below a title, unless they begin with one or with a gap.
 pub(super) fn in_terminal(text: &mut String, title: &str, blocks: &[Block]) {
     if !matches!(blocks.first(), Some(Block::Title(_) | Block::Gap) | None) {
@@ -154,8 +152,6 @@ fn aligned(text: &mut String, table: &Table) {
     }
 }
 
-// ---- Markdown --------------------------------------------------------------------------------------------------------
-
 /// Appends blocks to a page of Markdown below a title, unless they begin with one.
 pub(super) fn in_markdown(page: &mut Page, title: &str, blocks: &[Block]) {
     if !matches!(blocks.first(), Some(Block::Title(_)) | None) {
@@ -193,8 +189,6 @@ pub(super) fn put_in_markdown(page: &mut Page, blocks: &[Block]) {
         }
     }
 }
-
-// ---- page ------------------------------------------------------------------------------------------------------------
 
 /// Renders blocks for a page, which has the title above them.
 pub(super) fn on_page(blocks: &[Block]) -> Markup {

@@ -54,8 +54,6 @@ impl Signs {
     }
 }
 
-// ---- sentences -------------------------------------------------------------------------------------------------------
-
 /// Sentence above the table.
 fn about(costs: &Costs) -> String {
     let prices = &costs.pricing.prices;
@@ -129,8 +127,6 @@ fn measured_at(result: &RunResult, costs: &Costs) -> String {
         units::bytes(result.corpus.bytes as f64)
     )
 }
-
-// ---- blocks ----------------------------------------------------------------------------------------------------------
 
 fn blocks(result: &RunResult, format: ReportFormat) -> Vec<Block> {
     let Some(costs) = monthly_costs(result) else { return Vec::new() };

@@ -72,8 +72,6 @@ fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
     all
 }
 
-// ---- the figure ------------------------------------------------------------------------------------------------------
-
 fn figure(result: &RunResult, cell: &Cell) -> Vec<String> {
     if cell.rounds.is_empty() {
         let why = cell.reason.clone().or_else(|| cell.not_ranked.as_ref().map(Reason::to_string));
@@ -164,8 +162,6 @@ fn rounds(cell: &Cell) -> Vec<Block> {
     vec![Block::Gap, Block::Table(table), Block::Text(legend)]
 }
 
-// ---- rank ------------------------------------------------------------------------------------------------------------
-
 fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     let mut all = vec![match (CellRank::for_cell(result, cell), &cell.not_ranked) {
         (CellRank::Absent(_), _) => return Vec::new(),
@@ -237,8 +233,6 @@ fn not_with(cell: &Cell, other: &Cell) -> String {
     };
     format!("Not with `{}`: {why}.", other.store)
 }
-
-// ---- times and resources ---------------------------------------------------------------------------------------------
 
 fn times(cell: &Cell) -> Vec<String> {
     let mut all = Vec::new();
@@ -359,8 +353,6 @@ fn device(cell: &Cell) -> Vec<String> {
     }
     all
 }
-
-// ---- checks and warnings ---------------------------------------------------------------------------------------------
 
 fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
     if cell.rounds.is_empty() {

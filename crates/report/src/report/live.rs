@@ -274,8 +274,6 @@ fn shortened(label: &str, most: usize) -> String {
     begin.iter().chain(&['.', '.']).chain(end).take(most).collect()
 }
 
-// ---- columns -----------------------------------------------------------------------------------------------------
-
 fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
     let situations = result.advice.as_ref().map(|advice| advice.situations.as_slice()).unwrap_or_default();
     if !situations.is_empty() {

@@ -186,8 +186,6 @@ impl TlsRequest {
     }
 }
 
-// ---- trust -----------------------------------------------------------------------------------------------------------
-
 /// A client configuration that trusts these authorities or certificates.
 pub fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
     Ok(without_resumption(trusting(roots_of(certificates)?)?.with_no_client_auth()))
@@ -307,8 +305,6 @@ impl ServerCertVerifier for LenientVerifier {
         self.schemes.clone()
     }
 }
-
-// ---- connections -----------------------------------------------------------------------------------------------------
 
 /// Starts TLS over a new connection to `host`. `protocol` is negotiated by ALPN, if given. The error names the host, the reason,
 /// and the setting to change.

@@ -62,8 +62,6 @@ fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<MonthlyOps> {
     done.map(|(phase, writes, ops)| MonthlyOps { phase: phase.to_owned(), writes, ops }).collect()
 }
 
-// ---- one candidate ---------------------------------------------------------------------------------------------------
-
 /// Resources that one candidate uses in a month of the load, by round.
 struct Bill<'r> {
     store: &'r str,
@@ -292,8 +290,6 @@ impl<'r> Bill<'r> {
 fn is_whole(unknown: &UnknownCost) -> bool {
     matches!(unknown, UnknownCost::Elsewhere | UnknownCost::NotMeasured { .. } | UnknownCost::TooMuch { .. })
 }
-
-// ---- comparison of candidates ---------------------------------------------------------------------------------------
 
 /// Returns the largest group of candidates with the same promises.
 fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {

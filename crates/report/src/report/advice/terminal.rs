@@ -56,8 +56,6 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     said.for_each(|sentence| flush(text, &sentence));
 }
 
-// ---- the recommendation ------------------------------------------------------------------------------------------
-
 /// Writes where to keep the files, at what cost, and what that gives up.
 fn recommend(text: &mut String, result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>]) {
     needed(advice).iter().for_each(|needed| flush(text, needed));
@@ -72,8 +70,6 @@ fn recommend(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Adv
         [choice::cost_of_place(advice), choose::given_up(result, advice, rows), choice::not_counted(advice)];
     said.into_iter().flatten().for_each(|sentence| wrapped(text, "  ", &sentence));
 }
-
-// ---- the table ---------------------------------------------------------------------------------------------------
 
 /// Writes the table of all candidates, and below it the meanings of its signs.
 fn figures_of_all(text: &mut String, result: &RunResult, advice: &Advice, rows: &[AdviceRow<'_>]) {

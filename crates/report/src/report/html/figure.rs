@@ -102,8 +102,6 @@ fn mark(look: Look, is_open: bool, (x, y): (&str, f64), (at, value): (f64, f64),
     }
 }
 
-// ---- dots and whiskers -------------------------------------------------------------------------------------------
-
 /// A value with its interval.
 pub struct Dot {
     /// Index of its line.
@@ -270,8 +268,6 @@ fn placed(dot: &Dot, axis: &Axis, line_height: usize) -> Option<Markup> {
 fn breakable(label: &str) -> Markup {
     html! { @for piece in label.split_inclusive(['/', ',', ']']) { (piece) wbr; } }
 }
-
-// ---- curves ------------------------------------------------------------------------------------------------------
 
 /// A point of a curve.
 pub struct CurvePoint {

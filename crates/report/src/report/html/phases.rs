@@ -130,8 +130,6 @@ fn groups(block: &PhaseCells<'_>) -> Markup {
     }
 }
 
-// ---- rates and ratios --------------------------------------------------------------------------------------------
-
 fn labels(cells: &[&Cell]) -> Vec<String> {
     cells.iter().map(|cell| label(cell)).collect()
 }
@@ -284,8 +282,6 @@ fn ratios(result: &RunResult, looks: &Looks, block: &PhaseCells<'_>) -> Option<F
     })
 }
 
-// ---- times -------------------------------------------------------------------------------------------------------
-
 /// Percentiles labeled on an axis.
 const SHARES: &[(f64, &str)] = &[
     (0.5, "50 %"),
@@ -356,8 +352,6 @@ fn percentiles(times: &Percentiles) -> Vec<TableCell> {
     [times.p50, times.p90, times.p99, times.p999, times.max].map(|value| shown(value, time)).into()
 }
 
-// ---- rounds ------------------------------------------------------------------------------------------------------
-
 fn rounds(looks: &Looks, block: &PhaseCells<'_>) -> Figure {
     let cells = block.drawn();
     let all: BTreeSet<u32> = cells.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).collect();
@@ -409,8 +403,6 @@ fn ordinal(position: u32) -> String {
     };
     format!("{position}{ending}")
 }
-
-// ---- everything --------------------------------------------------------------------------------------------------
 
 /// All figures of a phase, for readers who want to check them.
 pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {

@@ -80,8 +80,6 @@ pub fn render(sides: &[PageRun]) -> String {
     still_document(&title, env!("CARGO_PKG_VERSION"), &body, &html! {}, &end).into_string()
 }
 
-// ---- choices ---------------------------------------------------------------------------------------------------------
-
 fn choice(sides: &[PageRun], tables: &[(&RunGroup, Vec<RunsTable<'_>>)]) -> Markup {
     let (mut stores, mut phases): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     let all = || tables.iter().flat_map(|(_, tables)| tables);
@@ -140,8 +138,6 @@ fn label(index: usize, side: &PageRun) -> String {
         machine.filesystem
     )
 }
-
-// ---- figures ---------------------------------------------------------------------------------------------------------
 
 /// A phase of a table, at one size of a sweep.
 struct RunsColumn {
@@ -277,8 +273,6 @@ fn most_common(names: &[String]) -> Option<String> {
     let most = counts.values().copied().max()?;
     names.iter().find(|name| counts[name.as_str()] == most).cloned()
 }
-
-// ---- tables ----------------------------------------------------------------------------------------------------------
 
 fn section(sides: &[PageRun], number: usize, group: &RunGroup, tables: &[RunsTable<'_>]) -> Markup {
     let corpus = &sides[group.members[0]].result.corpus;

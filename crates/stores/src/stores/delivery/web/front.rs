@@ -228,8 +228,6 @@ impl ConfigurationInput<'_> {
         Launch::new(program, self.setup.dir).inherits(self.site.inherited)
     }
 
-    // ---- Apache ----------------------------------------------------------------------------------------------
-
     fn start_apache(&self) -> Result<Server> {
         let program = APACHE.find()?;
         let launch = self.launch(&program.path);
@@ -300,8 +298,6 @@ impl ConfigurationInput<'_> {
         }
         Ok(text)
     }
-
-    // ---- nginx -----------------------------------------------------------------------------------------------
 
     fn start_nginx(&self) -> Result<Server> {
         let program = NGINX.find()?;
@@ -401,8 +397,6 @@ impl ConfigurationInput<'_> {
         Ok(directory)
     }
 
-    // ---- lighttpd --------------------------------------------------------------------------------------------
-
     fn start_lighttpd(&self) -> Result<Server> {
         let program = LIGHTTPD.find()?;
         let (port, root, run) = (self.port, self.site.root.display(), self.run.display());
@@ -444,8 +438,6 @@ impl ConfigurationInput<'_> {
 }
 
 impl ConfigurationInput<'_> {
-    // ---- Caddy -----------------------------------------------------------------------------------------------
-
     /// It stores its own data, such as an instance id, in our directory.
     fn start_caddy(&self) -> Result<Server> {
         let program = CADDY.find()?;
@@ -496,8 +488,6 @@ impl ConfigurationInput<'_> {
 }
 
 impl ConfigurationInput<'_> {
-    // ---- busybox ---------------------------------------------------------------------------------------------
-
     fn start_busybox(&self) -> Result<Server> {
         let program = BUSYBOX.find()?;
         let launch = self.launch(&program.path).args(["httpd", "-f", "-p"]);
