@@ -397,7 +397,7 @@ pub struct RoundSeconds {
 
 impl RoundSeconds {
     /// Seconds of this many rounds.
-    pub fn of(self, rounds: u32) -> f64 {
+    pub fn of_rounds(self, rounds: u32) -> f64 {
         self.first * f64::from(rounds.min(1)) + self.later * f64::from(rounds.saturating_sub(1))
     }
 }
@@ -420,8 +420,8 @@ fn run_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &Visits<'_>, choi
         visits_seconds(plan, blobs, visits, &fixed).map(|(_, seconds)| seconds).sum()
     };
     let misses = if choice.rounds <= ROUNDS_MIN { MISSES } else { 1.0 };
-    round(&visits.candidates, choice).of(choice.rounds) * misses
-        + round(&visits.null, of_harness).of(HARNESS_VISITS)
+    round(&visits.candidates, choice).of_rounds(choice.rounds) * misses
+        + round(&visits.null, of_harness).of_rounds(HARNESS_VISITS)
 }
 
 /// Estimates the seconds of each candidate run in rounds, with its run in the pilot, which keeps no images; `blobs` are those of
@@ -457,7 +457,7 @@ fn slowest(
 ) -> Option<(String, f64)> {
     let mut of_each = BTreeMap::<&str, f64>::new();
     for (pilot, seconds) in visits_seconds(plan, blobs, visits, fixed) {
-        *of_each.entry(&pilot.candidate.label).or_default() += seconds.of(fixed.rounds);
+        *of_each.entry(&pilot.candidate.label).or_default() += seconds.of_rounds(fixed.rounds);
     }
     let all: f64 = of_each.values().sum();
     let (label, most) = of_each.iter().max_by(|one, other| one.1.total_cmp(other.1))?;

@@ -643,7 +643,7 @@ impl RunState<'_> {
     fn refuse_if_late(&self, round_seconds: RoundSeconds) -> Result<()> {
         let rounds = self.records.fixed.rounds;
         let least = rounds.min(ROUNDS_MIN);
-        let of = |rounds: u32| (rounds, round_seconds.of(rounds));
+        let of = |rounds: u32| (rounds, round_seconds.of_rounds(rounds));
         let is_late = self.until(0).is_some() && of(least).1 > self.seconds_left().unwrap_or(f64::INFINITY);
         if is_late && !self.stopped() {
             return Err(self.too_small([of(least), of(rounds)], 0.0, ""));
