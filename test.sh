@@ -304,7 +304,7 @@ lints() {
 try() {
     local log="$logs/${1// /}" status=0 begin=$SECONDS
     if [[ "$1" == lints ]]; then
-        lints >"$log" 2>&1 || status=$?
+        timeout --kill-after=60 45m bash -c lints >"$log" 2>&1 || status=$?
     else
         # shellcheck disable=SC2086 -- several arguments
         timeout --kill-after=60 45m cargo test --locked --workspace $features --no-fail-fast $1 >"$log" 2>&1 || status=$?

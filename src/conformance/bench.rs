@@ -73,9 +73,12 @@ impl World {
         home: &Home,
         blob_bytes_max: u64,
     ) -> crate::store::Result<Box<dyn Store>> {
+        if !subject.is_server() {
+            return open(subject, home, Mode::Create, blob_bytes_max);
+        }
         let name = cached(subject, blob_bytes_max);
         let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        if !subject.is_server() || warm.contains(&name) {
+        if warm.contains(&name) {
             drop(warm);
             return open(subject, home, Mode::Create, blob_bytes_max);
         }

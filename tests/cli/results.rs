@@ -10,7 +10,7 @@ use blobwise::corpus::CorpusId;
 use blobwise::host::disk::{FileSystem, fragments};
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
-use blobwise::plan::{ClaimText, OneOrMany, PlanText, Quantity};
+use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::compared::{self, ComparisonReport};
 use blobwise::result::{
     AgedImage, Cell, Claim, ClaimVerdict, CurveFigure, Reason, ReferenceRole, RunResult, Status, StepCurve,
@@ -1200,9 +1200,8 @@ const SCALES: &[(&str, &str)] = &[
 
 /// Blobs of a few kB in place of a plan's corpora: eight blobs of 10 MB, which no scale goes below, take minutes in a build for tests.
 /// Of several corpora the first and the last are kept, and the first alone where many candidates start a server for each; of these, those
-/// that claims and published figures name, and of those that differ in a number alone the ends and what published figures name. Of the
-/// values of an option two make candidates enough, and one where no claim names them or a browser starts for each. Four workers are
-/// several: a web server starts a process for each of fifty.
+/// that claims and published figures name. Of the values of an option two make candidates enough, and one where no claim names them or a
+/// browser starts for each. Four workers are several: a web server starts a process for each of fifty.
 /// File systems of a plan have trials of their own: images would take longer than all else.
 fn made_small(mut text: PlanText) -> PlanText {
     const MANY: usize = 10; // candidates
@@ -1217,7 +1216,6 @@ fn made_small(mut text: PlanText) -> PlanText {
         let others = serde_json::to_string(&PlanText { stores: None, ..text.clone() }).unwrap();
         let is_named = |store: &String| text.claim.is_empty() || others.contains(&format!("\"{store}\""));
         text.stores = text.stores.map(|stores| stores.into_iter().filter(is_named).collect());
-        thin_out(&mut text);
     }
     for phase in &mut text.phase {
         phase.workers = phase.workers.map(|workers| workers.min(SEVERAL));
@@ -1232,33 +1230,6 @@ fn made_small(mut text: PlanText) -> PlanText {
         }
     }
     text
-}
-
-/// Leaves out candidates between the first and the last of those whose labels differ in a number alone, unless a published table shows
-/// them: there, and in claims about whichever is fastest, the others stand for them.
-fn thin_out(text: &mut PlanText) {
-    let shown = serde_json::to_string(&text.published).unwrap();
-    let kind = |store: &str| store.replace(|sign: char| sign.is_ascii_digit(), "");
-    let all = text.stores.take().unwrap_or_default();
-    let is_kept = |store: &String| {
-        let alike = || all.iter().filter(|other| kind(other) == kind(store));
-        alike().next() == Some(store)
-            || alike().next_back() == Some(store)
-            || shown.contains(&format!("\"{store}\""))
-    };
-    let (kept, gone): (Vec<String>, Vec<String>) = all.iter().cloned().partition(is_kept);
-    text.stores = Some(kept);
-    text.claim.iter_mut().for_each(|claim| not_about(claim, &gone, false));
-}
-
-/// Takes candidates out of a claim about the largest and the smallest of however many there are.
-fn not_about(claim: &mut ClaimText, gone: &[String], of_any_number: bool) {
-    let of_any_number = claim.quantity.map_or(of_any_number, |quantity| quantity == Quantity::MaxOverMin);
-    if of_any_number {
-        claim.candidates.retain(|operand| !gone.iter().any(|store| store == operand.candidate()));
-    }
-    let parts = claim.all_of.iter_mut().chain(&mut claim.any_of);
-    parts.for_each(|part| not_about(part, gone, of_any_number));
 }
 
 fn tiny(plan: &str) -> Outcome {

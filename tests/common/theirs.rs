@@ -47,7 +47,9 @@ fn new_data(program: &Path, data: &Path, make: impl FnOnce(&Path) -> anyhow::Res
     let _made = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let program = program.canonicalize().unwrap();
     let installed = program.metadata().unwrap().modified().unwrap();
-    let name = format!("{} of {installed:?}", program.display());
+    let user = rustix::process::geteuid().as_raw();
+    // Its flags and passwords are in this file.
+    let name = format!("{} of {installed:?} for {user}: {}", program.display(), include_str!("theirs.rs"));
     from_cache(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("data"), &name, data, make).unwrap();
 }
 

@@ -28,7 +28,7 @@ pub struct Targets {
 
 /// The user that is nobody's, in no group.
 const OTHER: u32 = 65534;
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_millis(1000);
 
 #[expect(unsafe_code, reason = "groups and users are changed by system calls")]
 pub fn become_another_user() {

@@ -970,10 +970,11 @@ impl RunState<'_> {
         let index = self.records.store_rounds.len() + 1;
         let of = candidates * self.records.fixed.rounds as usize;
         let ages = |candidate: &&Candidate| {
-            images_kept(self.context.plan, candidate) > 0 && !self.records.has_failed(&candidate.label)
+            images_kept(self.context.plan, candidate) > 0
+                && !self.context.images.are_of(&candidate.label)
+                && !self.records.has_failed(&candidate.label)
         };
         let to_age = self.context.plan.candidates.iter().filter(ages).count();
-        let to_age = to_age.saturating_sub(self.context.images.candidates());
         let seconds_left = seconds_to_come(&self.records, of.saturating_sub(index - 1), to_age);
         observer.event(Event::Visit {
             round,

@@ -45,9 +45,9 @@ pub(in crate::engine) fn changes_the_image(phase: &Phase) -> bool {
 pub struct AgedImages(Mutex<BTreeMap<String, Arc<AgedStore>>>);
 
 impl AgedImages {
-    /// Number of candidates of which images are kept.
-    pub(in crate::engine) fn candidates(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    /// True if images of the candidate with this label are kept.
+    pub(in crate::engine) fn are_of(&self, label: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(label)
     }
 }
 
