@@ -17,7 +17,8 @@ use super::candidate_run::{CandidateOutcome, PhaseOutcome, PilotOutcome, changes
 use super::work::{self, BudgetParameters, Forecast, LengthInputs};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{
-    MEMORY_KEPT, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN,
+    MEMORY_KEPT, MEMORY_MIN, PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_FEW, ROUNDS_HOPED, ROUNDS_MIN,
+    STUCK_SECONDS_MIN,
 };
 
 /// Number of rounds of a run, as far as its plan and its budget allow.
@@ -217,9 +218,10 @@ pub fn keeps_figures(plan: &Plan, corpora: &[Corpus], share: f64) -> bool {
     corpora.iter().zip(&plan.corpora).all(|(corpus, planned)| {
         let part = part_of(corpus.blobs(), share);
         let bytes: u64 = corpus.sizes.iter().take(part as usize).map(|size| u64::from(*size)).sum();
-        let is_held =
-            |bytes: u64, phase: &Phase| plan.memory_of(phase, bytes).is_none_or(|of| of >= MEMORY_KEPT);
-        let stays_held = |phase: &Phase| is_held(bytes, phase) || !is_held(corpus.bytes(), phase);
+        let stays_held = |phase: &Phase| {
+            let limit = |bytes: u64| plan.memory_of(phase, bytes).filter(|limit| *limit >= MEMORY_MIN);
+            limit(corpus.bytes()).is_none_or(|whole| limit(bytes) >= Some(whole.min(MEMORY_KEPT)))
+        };
         let by_rounds =
             share >= planned.default_share && plan.rounds.unwrap_or(ROUNDS_WANTED) >= VERDICT_ROUNDS;
         (part >= OPS_MIN || corpus.blobs() < OPS_MIN || by_rounds)
@@ -784,8 +786,10 @@ mod tests {
         assert_eq!(keeps("", [1.0, 0.5, 0.49]), [true, true, false]);
         // 40 blobs are too few anyway, so their number does not matter.
         assert_eq!(keeps("[corpus]\nblobs = 40", [1.0, 0.5, 0.1]), [true, true, true]);
-        // A candidate can be held to a quarter of 29 MB, but not to a quarter of 15 MB.
-        assert_eq!(keeps("memory = '25%'", [1.0, 0.75, 0.52]), [true, true, false]);
+        // Of 29 MB, half of three quarters is enough for every candidate, and half of half is not.
+        assert_eq!(keeps("memory = '50%'", [1.0, 0.75, 0.52]), [true, true, false]);
+        // A quarter is little with the whole corpus, and gets no less.
+        assert_eq!(keeps("memory = '25%'", [1.0, 0.99, 0.75]), [true, false, false]);
         // A limit that is already impossible with the whole corpus does not count.
         assert_eq!(keeps("memory = '1%'", [1.0, 0.75, 0.52]), [true, true, true]);
     }
