@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use blobwise::corpus::{BlobSource, Content, Corpus, CorpusSpecification, Sizes};
@@ -19,6 +19,7 @@ use blobwise::engine::ops::{OpDistribution, PlannedOp, State, lists};
 use blobwise::engine::workers::log::LogOps;
 use blobwise::engine::workers::pool::Job;
 use blobwise::engine::workers::tally::Tally;
+use blobwise::host::machine;
 use blobwise::judge::interval::{self, paired_ratio};
 use blobwise::plan::{Length, OpKind, Order, Workload};
 use blobwise::trace::{LogFile, Replay};
@@ -153,11 +154,11 @@ impl Reads {
 
 /// Returns how late the latest but one in a hundred of as many sleeps ends as requests are timed, in nanoseconds.
 fn late_of_sleeps() -> u64 {
-    let begin = Instant::now();
+    let begin = machine::uptime();
     let late_after = |n: u64| {
         let due = begin + Duration::from_millis(n);
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        (Instant::now() - due).as_nanos() as u64
+        std::thread::sleep(due.saturating_sub(machine::uptime()));
+        machine::uptime().saturating_sub(due).as_nanos() as u64
     };
     let mut late_ns: Vec<u64> = (1..=TIMED).map(late_after).collect();
     late_ns.sort_unstable();

@@ -14,12 +14,9 @@ pub fn around(level: f64, salt: usize) -> Vec<f64> {
     (0..ROUNDS).map(|round| level * (1.0 + 0.01 * noise[(round * 3 + salt * 7) % ROUNDS])).collect()
 }
 
-/// Returns the standard deviations of the noise in simulated rounds, as logarithms; one of them with `./test.sh --quick`.
+/// Standard deviations of the noise in simulated rounds, as logarithms.
 #[cfg(test)]
-pub fn noises() -> &'static [f64] {
-    let is_quick = std::env::var("BLOBWISE_TRIALS").is_ok_and(|choice| choice == "quick");
-    if is_quick { &[0.05] } else { &[0.02, 0.05, 0.1, 0.2] }
-}
+pub const NOISES: [f64; 4] = [0.02, 0.05, 0.1, 0.2];
 
 /// Returns a cell of 1,000 ops per round, with the fields of `over` replaced.
 pub fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::corpus::CorpusId;
-use crate::judge::fixture::{around, cell, noises, result};
+use crate::judge::fixture::{NOISES, around, cell, result};
 use crate::judge::interval::{paired_logs, paired_ratio, rounds_needed, verdict};
 use crate::result::Verdict;
 use blobwise_engine::engine::work::resolved;
@@ -359,7 +359,7 @@ fn equal_candidates(machine: &mut Machine, again: bool) -> (f64, f64) {
 
 #[test]
 fn measuring_disturbed_rounds_again_calls_no_more_equal_candidates_different() {
-    for sd in noises().iter().copied() {
+    for sd in NOISES {
         for disturbed in [0.0, 0.02, 0.1] {
             let machine = || Machine { random: SmallRng::seed_from_u64(17), sd, disturbed };
             let (before, wide) = equal_candidates(&mut machine(), false);

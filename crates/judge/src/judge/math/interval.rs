@@ -199,7 +199,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::fixture::noises;
+    use crate::judge::fixture::NOISES;
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use rand_distr::{Distribution, StandardNormal};
@@ -354,7 +354,7 @@ mod tests {
             Disturbance::Cache,
         ];
         for disturbance in disturbances {
-            for noise in noises().iter().copied() {
+            for noise in NOISES {
                 let share = false_differences(noise, disturbance);
                 println!("{disturbance:?}, noise {noise}: {:.1} % called different", share * 100.0);
                 // At 2 % some of them are called equal instead, which is also correct.
