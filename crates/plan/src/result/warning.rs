@@ -596,7 +596,7 @@ with_details! {
         listed(places)
     ))
     .at(places)
-    .suggest("a run without `--rate`, or `--speed max` for a log");
+    .suggest("no `--rate`, or `--speed max` for a log");
     /// A client was slower than the others. If it finishes last, it alone lowers the rate.
     SlowClient {
         /// MPI rank of the client.
