@@ -629,8 +629,9 @@ impl RunState<'_> {
             format!(", or `--budget {enough_for_all}m` for {}", units::counted(all.0, "round"))
         };
         let fewer = if self.context.plan.candidates.len() > 1 { "name fewer candidates, " } else { "" };
+        let take = if least.0 == 1 { "takes" } else { "take" };
         anyhow!(
-            "a budget of {} is too small for what was asked for: {} take about {}{told_by}, and {} are left for them; give it \
+            "a budget of {} is too small for what was asked for: {} {take} about {}{told_by}, and {} are left for them; give it \
              `--budget {enough}m`{for_all}, {fewer}ask for fewer blobs or loads, or shrink the plan with `--scale`",
             units::seconds(budget),
             units::counted(least.0, "round"),
