@@ -5,11 +5,11 @@
 use std::ffi::{CStr, CString};
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use super::note_left;
 use super::removal::{self, MarkFile};
@@ -42,17 +42,17 @@ pub(super) struct OwnDirectory {
 }
 
 impl OwnDirectory {
-    /// Creates and marks a directory that only this user can enter.
+    /// Creates and marks a directory that only this user can enter. Whoever is killed in between leaves a directory that nobody may
+    /// remove, so the mark gets its name last, locked and written.
     pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<OwnDirectory> {
+        let (unnamed, boot) = (unnamed_mark(&within), boot());
         rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
         let make = || -> Result<(OwnedFd, File, String)> {
             let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let mut mark = File::from(rustix::fs::openat(&dir, MARK, flags, Mode::RUSR | Mode::WUSR)?);
-            // Locked before anything is written: an empty mark does not count as ours.
-            mark.lock().context("cannot lock a file there")?;
-            let text = text(&name, &boot(), std::process::id(), identity(&rustix::fs::fstat(&dir)?));
-            mark.write_all(text.as_bytes())?;
+            let text = text(&name, &boot, std::process::id(), identity(&rustix::fs::fstat(&dir)?));
+            // Not every file system has files without a name.
+            let linked = unnamed.and_then(|mark| link_mark(mark, &dir, &text));
+            let mark = linked.or_else(|_refused| named_mark(&dir, &text))?;
             Ok((dir, mark, text))
         };
         match make() {
@@ -108,6 +108,32 @@ impl OwnDirectory {
     pub(super) fn unlock(&self) {
         self.mark.unlock().unwrap();
     }
+}
+
+/// Creates a locked file without a name on the file system of a directory.
+pub(super) fn unnamed_mark(within: &OwnedFd) -> std::io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mark = File::from(rustix::fs::openat(within, c".", flags, Mode::RUSR | Mode::WUSR)?);
+    mark.lock()?;
+    Ok(mark)
+}
+
+/// Writes a mark without a name and makes it that of a directory.
+fn link_mark(mut mark: File, dir: &OwnedFd, text: &str) -> std::io::Result<File> {
+    mark.write_all(text.as_bytes())?;
+    let path = format!("/proc/self/fd/{}", mark.as_raw_fd());
+    rustix::fs::linkat(rustix::fs::CWD, path, dir, MARK, AtFlags::SYMLINK_FOLLOW)?;
+    Ok(mark)
+}
+
+/// Creates, locks and writes the mark of a directory.
+fn named_mark(dir: &OwnedFd, text: &str) -> std::io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut mark = File::from(rustix::fs::openat(dir, MARK, flags, Mode::RUSR | Mode::WUSR)?);
+    // Locked before anything is written: an empty mark does not count as ours.
+    mark.lock()?;
+    mark.write_all(text.as_bytes())?;
+    Ok(mark)
 }
 
 fn is_of_this_user(stat: &Stat) -> bool {

@@ -249,6 +249,7 @@ fn our_forms(within: &OwnedFd) -> Vec<CString> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
@@ -315,6 +316,31 @@ mod tests {
         let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path());
         let kept: Vec<PathBuf> = names.filter(|path| path.join("theirs").exists()).collect();
         assert_eq!(kept.len(), 7, "{kept:?}");
+    }
+
+    /// A run that is killed while it makes its directory leaves no mark that is not ours.
+    #[test]
+    fn a_mark_is_whole_from_its_first_moment() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        if mark::unnamed_mark(&open_directory(home.path()).unwrap()).is_err() {
+            return;
+        }
+        let all_made = AtomicBool::new(false);
+        let empty_marks = || {
+            let mut seen = 0;
+            while !all_made.load(Ordering::Relaxed) {
+                let dirs = std::fs::read_dir(home.path()).unwrap().flatten();
+                let marks = dirs.filter_map(|dir| std::fs::read(dir.path().join("BLOBWISE")).ok());
+                seen += marks.filter(Vec::is_empty).count();
+            }
+            seen
+        };
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(empty_marks);
+            (0..500).for_each(|_| drop(Place::make(home.path()).unwrap()));
+            all_made.store(true, Ordering::Relaxed);
+            assert_eq!(watcher.join().unwrap(), 0);
+        });
     }
 
     #[test]
