@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use super::note_left;
