@@ -835,7 +835,7 @@ fn paths_in_documents_exist() {
 }
 
 /// Flags of cargo, systemd-run, containers, and of what starts several clients.
-const OF_OTHERS: [&str; 17] = [
+const OF_OTHERS: [&str; 18] = [
     "--release",
     "--features",
     "--bench",
@@ -853,6 +853,7 @@ const OF_OTHERS: [&str; 17] = [
     "--privileged",
     "--rm",
     "--security-opt",
+    "--workspace",
 ];
 
 #[test]
