@@ -282,8 +282,8 @@ fn once_seconds(records: &Records) -> f64 {
     records.store_rounds.iter().map(of_visit).sum()
 }
 
-/// Estimates the seconds of so many `visits` to come by those so far, `to_age` of which age a store for later ones. `None` before
-/// the first.
+/// Estimates how many seconds the next `visits` will take from how long the earlier ones took; `to_age` of them will age a store.
+/// `None` before the first visit.
 fn seconds_to_come(records: &Records, visits: usize, to_age: usize) -> Option<f64> {
     let done = &records.store_rounds;
     let (all, once) = (done.iter().map(|visit| visit.seconds).sum::<f64>(), once_seconds(records));
@@ -1131,6 +1131,10 @@ mod tests {
     use crate::engine::work::resolved;
     use crate::result::{AgedImage, Machine};
 
+    fn first_candidate<'a>(plan: &'a Plan, corpus: &'a Corpus) -> CandidateOnCorpus<'a> {
+        CandidateOnCorpus { candidate: &plan.candidates[0], corpus, corpus_id: CorpusId::ONLY }
+    }
+
     #[test]
     fn another_version_is_noticed() {
         let facts = |version: &str, pages: &str| {
@@ -1157,8 +1161,7 @@ mod tests {
             "stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-tight', 'read-tight-zipf', 'read-cold']",
         );
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
-        let subject =
-            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let subject = first_candidate(&plan, &corpus);
         let mut visit = crate::engine::run_candidate::nothing_yet(subject);
         for phase in ["read-warm", "read-tight"] {
             visit.phases.insert(phase.to_owned(), PhaseOutcome::NotPossible("why".to_owned()));
@@ -1172,8 +1175,7 @@ mod tests {
     fn what_a_visit_may_take_is_its_share_of_a_round_or_what_it_is_known_to_take() {
         let plan = resolved("stores = ['files/flat', 'files/hashed']\nbudget = '60s'");
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
-        let subject =
-            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let subject = first_candidate(&plan, &corpus);
         let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());
         records.fixed.rounds = 5;
         let foreseen =
@@ -1196,8 +1198,7 @@ mod tests {
     fn what_is_filled_and_aged_once_is_not_expected_again() {
         let plan = resolved("stores = ['files/flat', 'files/hashed']\nphases = ['fill', 'read-warm']");
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
-        let subject =
-            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let subject = first_candidate(&plan, &corpus);
         let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());
         assert_eq!(seconds_to_come(&records, 3, 1), None);
         let mut add = |round: u32, seconds: f64, phase: &str, is_copy: bool| {
@@ -1228,8 +1229,7 @@ mod tests {
     fn what_was_lost_to_too_little_memory_is_told_once() {
         let plan = resolved("stores = ['files/flat']\nphases = ['fill', 'read-tight', 'range-head']");
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
-        let subject =
-            CandidateOnCorpus { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let subject = first_candidate(&plan, &corpus);
         let mut visit = crate::engine::run_candidate::nothing_yet(subject);
         // What is not possible for another reason cost no time.
         visit.phases.insert("range-head".to_owned(), PhaseOutcome::NotPossible("no range reads".to_owned()));

@@ -42,8 +42,8 @@ pub(super) struct OwnDirectory {
 }
 
 impl OwnDirectory {
-    /// Creates and marks a directory that only this user can enter. Whoever is killed in between leaves a directory that nobody may
-    /// remove, so the mark gets its name last, locked and written.
+    /// Creates and marks a directory that only this user can enter. The mark is linked into it when it is locked and complete: a run
+    /// killed halfway through writing it would leave a directory that no later run recognizes as ours.
     pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<OwnDirectory> {
         let (unnamed, boot) = (unnamed_mark(&within), boot());
         rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
@@ -128,8 +128,7 @@ fn link_mark(mut mark: File, dir: &OwnedFd, text: &str) -> std::io::Result<File>
 
 /// Creates, locks and writes the mark of a directory.
 fn named_mark(dir: &OwnedFd, text: &str) -> std::io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut mark = File::from(rustix::fs::openat(dir, MARK, flags, Mode::RUSR | Mode::WUSR)?);
+    let mut mark = removal::create_below(dir.as_fd(), MARK)?;
     // Locked before anything is written: an empty mark does not count as ours.
     mark.lock()?;
     mark.write_all(text.as_bytes())?;

@@ -42,6 +42,12 @@ pub(super) fn open_below(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> 
     }
 }
 
+/// Creates a file that only this user can read and write. Fails if anything has its name.
+pub(super) fn create_below(within: BorrowedFd<'_>, name: &CStr) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(within, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
 /// Like [`open_below`] without `openat2`: compares the mounts after opening and before use.
 fn open_and_compare(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let opened = rustix::fs::openat(within, name, flags, Mode::empty())?;
@@ -104,9 +110,8 @@ pub(super) fn remove_marked(
         }
     })();
     if outcome.is_err() {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let again = rustix::fs::openat(dir, mark.name, flags, Mode::RUSR | Mode::WUSR);
-        again.map_err(std::io::Error::from).and_then(|file| File::from(file).write_all(mark.text)).ok();
+        let again = create_below(dir, mark.name).map_err(std::io::Error::from);
+        again.and_then(|mut file| file.write_all(mark.text)).ok();
     }
     outcome
 }
