@@ -45,13 +45,13 @@ impl OwnDirectory {
     /// Creates and marks a directory that only this user can enter. The mark is linked into it when it is locked and complete: a run
     /// killed halfway through writing it would leave a directory that no later run recognizes as ours.
     pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<OwnDirectory> {
-        let (unnamed, boot) = (unnamed_mark(&within), boot());
+        let boot = boot();
         rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
         let make = || -> Result<(OwnedFd, File, String)> {
             let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY)?;
             let text = text(&name, &boot, std::process::id(), identity(&rustix::fs::fstat(&dir)?));
             // Not every file system has files without a name.
-            let linked = unnamed.and_then(|mark| link_mark(mark, &dir, &text));
+            let linked = unnamed_mark(&dir).and_then(|mark| link_mark(mark, &dir, &text));
             let mark = linked.or_else(|_refused| named_mark(&dir, &text))?;
             Ok((dir, mark, text))
         };
@@ -110,10 +110,10 @@ impl OwnDirectory {
     }
 }
 
-/// Creates a locked file without a name on the file system of a directory.
-pub(super) fn unnamed_mark(within: &OwnedFd) -> std::io::Result<File> {
+/// Creates a locked file without a name in a directory.
+pub(super) fn unnamed_mark(dir: &OwnedFd) -> std::io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let mark = File::from(rustix::fs::openat(within, c".", flags, Mode::RUSR | Mode::WUSR)?);
+    let mark = File::from(rustix::fs::openat(dir, c".", flags, Mode::RUSR | Mode::WUSR)?);
     mark.lock()?;
     Ok(mark)
 }
