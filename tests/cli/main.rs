@@ -161,7 +161,7 @@ fn is_long(name: &str) -> bool {
         ("PgBouncer in ", &["transaction"]),
         ("no mode of ", &["MariaDB"]),
         (" refuses after the database ", &["MariaDB"]),
-        (" is killed before its mark ", &["MariaDB"]),
+        (" is killed before its tables ", &["MariaDB"]),
         ("the rights of a user of ", &["PostgreSQL", "redis"]),
         ("a run says what it will do in ", &["PostgreSQL"]),
         ("who is too slow for the pilot ", &["a process of its own"]),

@@ -37,12 +37,13 @@ pub fn trials() -> Vec<Trial> {
         needing("what MariaDB refuses after the database leaves nothing", no_mariadb(), || {
             taken_back("mariadb", &mariadb(&[]))
         }),
-        needing("a run of MySQL that is killed before its mark is cleaned up", no_mysql(), || {
-            killed_before_the_mark("mysql", &mysql(&[]))
+        needing("a run of MySQL that is killed before its tables is cleaned up", no_mysql(), || {
+            killed_before_tables("mysql", &mysql(&[]))
         }),
-        needing("a run of MariaDB that is killed before its mark is cleaned up", no_mariadb(), || {
-            killed_before_the_mark("mariadb", &mariadb(&[]))
+        needing("a run of MariaDB that is killed before its tables is cleaned up", no_mariadb(), || {
+            killed_before_tables("mariadb", &mariadb(&[]))
         }),
+        needing("a server that a run would change for good is refused", no_mariadb(), changed_for_good),
     ]
 }
 
@@ -142,7 +143,8 @@ fn odd(of_keys: &str) -> Vec<&str> {
 }
 
 /// The same of what can be set while it runs.
-const ODD: &str = "SET GLOBAL autocommit = 0, GLOBAL completion_type = 2, GLOBAL sql_safe_updates = 1, GLOBAL sql_select_limit = 3";
+const ODD: &str = "SET GLOBAL autocommit = 0, GLOBAL completion_type = 2, GLOBAL sql_safe_updates = 1, GLOBAL sql_select_limit = 3, \
+                   GLOBAL foreign_key_checks = 0, GLOBAL unique_checks = 0, GLOBAL wait_timeout = 1";
 
 fn databases(theirs: &Theirs) -> anyhow::Result<Vec<String>> {
     let mut direct = mysql::Conn::new(theirs.url.as_str())?;
@@ -233,14 +235,30 @@ fn taken_back(family: &str, theirs: &Theirs) -> Outcome {
     Ok(())
 }
 
-/// By a way to the server on which the program is killed when it is about to make its mark. A database of somebody's that is as empty
+/// Although its user has all rights.
+fn changed_for_good() -> Outcome {
+    let (theirs, work) = (mariadb(&[]), Work::new());
+    for (setting, value, usual) in [("read_only", "ON", "OFF"), ("innodb_file_per_table", "OFF", "ON")] {
+        let set = |value: &str| -> anyhow::Result<()> {
+            let mut direct = mysql::Conn::new(theirs.url.as_str())?;
+            Ok(direct.query_drop(format!("SET GLOBAL {setting} = {value}"))?)
+        };
+        set(value)?;
+        let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
+        work.say(&line).refused(&[&format!("the server has {setting} {value}"), "name another server"]);
+        set(usual)?;
+    }
+    assert_eq!(databases(&theirs)?, Vec::<String>::new());
+    Ok(())
+}
+
+/// By a way to the server on which the program is killed when it is about to make its tables. A database of somebody's that is as empty
 /// stays.
-fn killed_before_the_mark(family: &str, theirs: &Theirs) -> Outcome {
+fn killed_before_tables(family: &str, theirs: &Theirs) -> Outcome {
     let work = Work::new();
     let stranger = "blobwise_00000000000000ab";
     mysql::Conn::new(theirs.url.as_str())?.query_drop(format!("CREATE DATABASE {stranger}"))?;
-    let (port, asked) =
-        told_before(theirs.url.rsplit_once(':').ok_or("no port")?.1.parse()?, b".made_by_blobwise(id")?;
+    let (port, asked) = told_before(theirs.url.rsplit_once(':').ok_or("no port")?.1.parse()?, b".blobs(id")?;
     let (begin, _) = theirs.url.rsplit_once(':').ok_or("no port")?;
     let line =
         quick(&format!("{family}/blob"), &format!("--set {family}.url={begin}:{port}?ssl-mode=DISABLED"));

@@ -20,11 +20,9 @@ use crate::stores::common::servers::{
 };
 use crate::wire::mysql::{over_tls, plainly};
 
-/// The table that marks a database as ours.
-const MARK_TABLE: &str = "made_by_blobwise";
-/// The collation that marks a database as ours until it has that table. A collation is set by the statement that creates the
-/// database, while neither MySQL nor every MariaDB keeps a comment on a database. It is unlikely to occur by accident, and our
-/// tables do not use it.
+/// The collation that marks a database as ours. It is set by the statement that creates the database and stays until that is
+/// gone, while a table may be dropped before the others, and neither MySQL nor every MariaDB keeps a comment on a database. It is
+/// unlikely to occur by accident, and our tables do not use it.
 const MARKING: &str = "utf8mb4_esperanto_ci";
 /// Engine and character set of all tables, whatever the defaults of the server or database.
 pub(super) const TABLE_OPTIONS: &str = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4";
@@ -387,6 +385,7 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
         let (name, (major, minor, _)) = (flavour.name(), least);
         bail!("the server is older than {name} {major}.{minor} (it says {version})");
     }
+    check_harmless(admin)?;
     let flush: Option<u8> = admin.query_first("SELECT @@innodb_flush_log_at_trx_commit")?;
     if setup.durability == Durability::EachWrite && flush != Some(1) {
         bail!(
@@ -424,6 +423,44 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
     Ok(())
 }
 
+/// The value of a server-wide setting; `None` if the server does not know it.
+fn setting(admin: &mut Conn, name: &str) -> Result<Option<String>> {
+    let row: Option<(String, String)> = admin.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))?;
+    Ok(row.map(|(_, value)| value))
+}
+
+/// Refuses a server on which a run would leave something, change what nobody may change, or be mistaken for a killed one.
+fn check_harmless(admin: &mut Conn) -> Result<()> {
+    const NEEDED: &[(&str, &str, &str)] = &[
+        // Users with many rights may write nevertheless, and a replica would then differ from its source.
+        (
+            "read_only",
+            "OFF",
+            "it is kept from writing, as replicas are; name another server, such as its source",
+        ),
+        (
+            "innodb_file_per_table",
+            "ON",
+            "the system tablespace would keep the size to which a run's blobs make it grow; SET GLOBAL innodb_file_per_table = ON, or \
+             name another server",
+        ),
+        (
+            "wsrep_on",
+            "OFF",
+            "the nodes of a cluster do not know each other's GET_LOCK, by which a run tells what is in use; name a server that is in \
+             no cluster of Galera",
+        ),
+    ];
+    for (name, needed, why) in NEEDED {
+        if let Some(value) = setting(admin, name)?
+            && value != *needed
+        {
+            bail!("the server has {name} {value}: {why}");
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a server whose pages do not survive a power cut: without doublewrite copies a page may be half written, and without
 /// flushes of data files the device's contents do not match the log.
 fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
@@ -433,14 +470,12 @@ fn check_pages(admin: &mut Conn, durability: Durability) -> Result<()> {
         ("innodb_doublewrite", &["OFF", "DETECT_ONLY", "fast"], "ON"),
         ("innodb_flush_method", &["nosync", "littlesync", "O_DIRECT_NO_FSYNC"], "fsync"),
     ];
-    for (setting, unsafe_values, safe) in UNSAFE {
-        let row: Option<(String, String)> =
-            admin.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))?;
-        let Some((_, value)) = row else { continue };
+    for (name, unsafe_values, safe) in UNSAFE {
+        let Some(value) = setting(admin, name)? else { continue };
         ensure!(
             !unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)),
-            "the server has {setting} {value}, so that class {} is not possible; use --durability none, or a server with \
-                 {setting} {safe}",
+            "the server has {name} {value}, so that class {} is not possible; use --durability none, or a server with \
+                 {name} {safe}",
             durability.name()
         );
     }
@@ -522,11 +557,6 @@ pub(super) fn create_database(admin: &mut Conn, dir: &Path, database: &str, thei
     Ok(admin.query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4{collation}"))?)
 }
 
-/// The statement that creates the permanent mark. The table has a primary key because some servers require one.
-pub(super) fn making_mark(database: &str) -> String {
-    format!("CREATE TABLE {database}.{MARK_TABLE}(id INT PRIMARY KEY) {TABLE_OPTIONS}")
-}
-
 /// Finds the database again after the store was closed.
 pub(super) fn find_database(admin: &mut Conn, dir: &Path, theirs: bool) -> Result<String> {
     let database = DATABASE.kept_name(dir)?;
@@ -538,12 +568,6 @@ pub(super) fn find_database(admin: &mut Conn, dir: &Path, theirs: bool) -> Resul
 }
 
 fn is_ours(admin: &mut Conn, database: &str) -> Result<bool> {
-    let tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?";
-    let tables: Vec<String> = admin.exec(tables, (database,))?;
-    if !tables.is_empty() {
-        return Ok(tables.iter().any(|table| table == MARK_TABLE));
-    }
-    // A run may have been killed before it made the table.
     let collation = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = ?";
     let collation: Option<String> = admin.exec_first(collation, (database,))?;
     Ok(collation.as_deref() == Some(MARKING))
@@ -615,7 +639,8 @@ pub(super) fn drop_database(admin: &mut Conn, database: &str) -> Result<()> {
     for procedure in procedures {
         admin.query_drop(format!("DROP PROCEDURE {database}.{procedure}"))?;
     }
-    Ok(admin.query_drop(format!("DROP DATABASE {database}"))?)
+    // A run that began at the same time may have removed it, or this one before the connection was lost.
+    Ok(admin.query_drop(format!("DROP DATABASE IF EXISTS {database}"))?)
 }
 
 /// Removes databases of killed runs: those with our mark and without a lock.

@@ -271,14 +271,16 @@ impl MySqlProduct {
     /// The SET statement of a candidate's sessions.
     fn of_session(self, options: &Options) -> String {
         let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
-        // A limit of the server's on the time of a statement would end ops early, and removals half-way.
+        // A limit of the server's on the time of a statement would end ops early, and removals half-way. One on idle connections
+        // would free the lock of the database in use: 24 days are the most that every system takes.
         let (variable, limit) = match self {
             MySqlProduct::MySql => ("transaction_isolation", "max_execution_time"),
             MySqlProduct::MariaDb => ("tx_isolation", "max_statement_time"),
         };
         format!(
             "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
-             SESSION {variable} = '{isolation}', SESSION {limit} = 0, {SETTLED}"
+             SESSION {variable} = '{isolation}', SESSION {limit} = 0, \
+             SESSION wait_timeout = 2147483, {SETTLED}"
         )
     }
 }
@@ -405,9 +407,7 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
     match &host {
         Host::Theirs => {
             instance::check_server(&mut admin, flavour, setup)?;
-            // By default, a server waits a day or a year for a table that others use.
-            admin
-                .query_drop(format!("SET SESSION lock_wait_timeout = {}", super::LOCK_PATIENCE.as_secs()))?;
+            limit_waits(&mut admin)?;
             if setup.mode == Mode::Create {
                 rights::check(
                     &mut admin,
@@ -437,6 +437,11 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
         .then(|| format!("the database {}", store.database));
     let outcome = store.prepare(setup);
     servers::set_up(store, outcome, made)
+}
+
+/// Limits how long the admin connection waits for a table that others use: by default for a day, or a year.
+fn limit_waits(admin: &mut Conn) -> Result<()> {
+    Ok(admin.query_drop(format!("SET SESSION lock_wait_timeout = {}", super::LOCK_PATIENCE.as_secs()))?)
 }
 
 /// Sets how a server that this program started flushes its log at each commit.
@@ -509,12 +514,21 @@ impl MySql {
         if setup.mode == Mode::Open {
             return Ok(());
         }
-        let mark = self.host.is_theirs().then(|| instance::making_mark(&self.database));
-        let tables = self.tables(setup.options.text("compression") == "page");
-        for statement in mark.into_iter().chain(tables) {
+        for statement in self.tables(setup.options.text("compression") == "page") {
             admin.query_drop(statement)?;
         }
         Ok(())
+    }
+
+    /// Drops the database, by a new connection if the server has ended the old one, as it does when it restarts.
+    fn drop_database(&self, database: &str) -> Result<()> {
+        let mut admin = lock(&self.admin);
+        if admin.ping().is_err() {
+            let opts = OptsBuilder::from_opts(self.opts.clone()).db_name(None::<String>).read_timeout(None);
+            *admin = Conn::new(opts)?;
+            limit_waits(&mut admin)?;
+        }
+        instance::drop_database(&mut admin, database)
     }
 
     /// What was negotiated of TLS, by the server's word.
@@ -835,9 +849,7 @@ impl Store for MySql {
     fn remove(self: Box<Self>) -> Result<()> {
         if !self.host.is_private() && !self.joined {
             let database = self.database.clone();
-            instance::remove_databases(vec![database], |database| {
-                instance::drop_database(&mut lock(&self.admin), database)
-            })?;
+            instance::remove_databases(vec![database], |database| self.drop_database(database))?;
         }
         let database = self.database.clone();
         self.close()?;
