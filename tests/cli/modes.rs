@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing, start};
 use crate::servers::quick;
 use crate::signals::{run_until, send, wait};
-use crate::theirs::{PASSWORD, Theirs, mariadb, mysql, postgres, psql};
+use crate::theirs::{PASSWORD, Theirs, mariadb, mysql, postgres, psql, standby};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         needing("a role that is kept from writing is told so", no_postgres(), read_only),
         needing("what an event trigger refuses leaves nothing", no_postgres(), event_trigger),
+        needing("a database that sends every table to subscribers is refused", no_postgres(), published),
         needing("no mode of MySQL changes what statements mean", no_mysql(), || {
             in_modes("mysql", &mysql(&odd("--sql-require-primary-key=ON")), MYSQL_MODES)
         }),
@@ -105,6 +106,20 @@ fn read_only() -> Outcome {
         .refused(&["default_transaction_read_only is on", "?options=-cdefault_transaction_read_only=off"]);
     work.say(&format!("{line}?options=-cdefault_transaction_read_only=off")).ended(0);
     assert_eq!(psql(&url, SCHEMAS)?, "0");
+    Ok(())
+}
+
+/// Subscribers stop at a table that they lack, and a standby is not written to. Other databases of the same server are used.
+fn published() -> Outcome {
+    let (theirs, work) = (postgres(&["wal_level=logical"]), Work::new());
+    let of = |theirs: &Theirs| quick("postgres/bytea", &format!("--set postgres.url={}", theirs.url));
+    work.say(&of(&standby(&theirs, &[]))).refused(&["the server is a standby", "name its primary"]);
+    psql(&theirs.url, "CREATE DATABASE other; CREATE PUBLICATION everything FOR ALL TABLES;")?;
+    psql(&theirs.url, "SELECT pg_create_logical_replication_slot('theirs', 'pgoutput')")?;
+    work.say(&of(&theirs))
+        .refused(&["the publication `everything` is FOR ALL TABLES", "name another database of this server"]);
+    assert_eq!(psql(&theirs.url, SCHEMAS)?, "0");
+    work.say(&of(&theirs).replace("/postgres", "/other")).ended(0);
     Ok(())
 }
 

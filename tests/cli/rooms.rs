@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
             small_memcached,
         ),
         needing("a run says what it will do in a PostgreSQL", missing("postgres/bytea"), postgres_said),
+        needing("a run leaves connections to others", missing("postgres/bytea"), few_connections),
         needing(
             "a database whose disk has no room is left as it was",
             missing("mariadb/blob").or_else(no_mounts),
@@ -223,7 +224,7 @@ fn announced(said: &Said, words: &[&str]) {
 
 fn postgres_said() -> Outcome {
     let work = Work::new();
-    let theirs = postgres(&["archive_mode=on", "archive_command=/bin/true"]);
+    let theirs = postgres(&["archive_mode=on", "archive_command=/bin/true", "log_statement=all"]);
     let line = quick("postgres/bytea,postgres/chunked", &format!("--set postgres.url={}", theirs.url))
         .replace("--quiet", "");
     announced(
@@ -233,7 +234,7 @@ fn postgres_said() -> Outcome {
             "makes a schema `blobwise_...` in the database `postgres`, loads up to",
             "by 2 connections, removes it; takes up to",
             "left of the disk of its data directory",
-            "a round, also goes to the archive of its log (archive_mode on)",
+            "a round, also goes to the archive of its log (archive_mode on) and its log of statements (log_statement all)",
         ],
     );
     // Who may not see where its files are is told so.
@@ -245,6 +246,20 @@ fn postgres_said() -> Outcome {
     announced(&work.say(&guest).ended(0), &["how much room it has is not known", "pg_read_all_settings"]);
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
     assert_eq!(psql(&theirs.url, schemas)?, "0");
+    Ok(())
+}
+
+/// Of ten, three are kept for superusers.
+fn few_connections() -> Outcome {
+    let (theirs, work) = (postgres(&["max_connections=10"]), Work::new());
+    let line =
+        |workers| quick("postgres/bytea", &format!("--workers {workers} --set postgres.url={}", theirs.url));
+    work.say(&line(6)).refused(&[
+        "left of max_connections 10, and refuses every client when that is full",
+        "opens up to 7 connections",
+        "must stay free for other clients: use fewer --workers",
+    ]);
+    work.say(&line(1)).ended(0);
     Ok(())
 }
 
@@ -262,7 +277,7 @@ fn mysql_said(option: &str) -> Outcome {
             "makes a database `blobwise_...`, loads up to",
             "by 2 connections, removes it; takes up to",
             "left of the disk of its data directory",
-            "also goes to its binary log",
+            "also goes to its binary log and its general log of statements",
         ],
     );
     Ok(())

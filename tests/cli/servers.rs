@@ -10,6 +10,7 @@ use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
 use blobwise::store::{Common, Key, Mode, Options, Setup, Span, Store};
 use blobwise::stores;
 use libtest_mimic::Failed;
+use mysql::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::opening;
@@ -315,8 +316,34 @@ fn closed_for_a_while(name: &str) -> Outcome {
     // One that its process leaves without a word is.
     drop(store);
     open(&others, Mode::Create)?.remove()?;
-    let gone = shown(open(&ours, Mode::Open).map(drop));
-    assert!(gone.contains("does not carry our mark"), "{gone}");
+    let gone = |dir: &Path| {
+        let said = shown(open(dir, Mode::Open).map(drop));
+        assert!(said.contains("does not carry our mark"), "{said}");
+    };
+    gone(&ours);
+    // A server that restarts has ended the connection by which what is ours would be removed.
+    let store = open(&others, Mode::Create)?;
+    hang_up(&theirs.url)?;
+    store.remove()?;
+    gone(&others);
+    Ok(())
+}
+
+/// Ends all connections to a server.
+fn hang_up(url: &str) -> anyhow::Result<()> {
+    if url.starts_with("postgres") {
+        let others = "backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        psql(url, &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))?;
+        return Ok(());
+    }
+    let mut direct = mysql::Conn::new(url)?;
+    let others = "command <> 'Daemon' AND id <> CONNECTION_ID()";
+    let others: Vec<u64> =
+        direct.query(format!("SELECT id FROM information_schema.processlist WHERE {others}"))?;
+    for id in others {
+        // It may be gone by now.
+        direct.query_drop(format!("KILL {id}")).ok();
+    }
     Ok(())
 }
 

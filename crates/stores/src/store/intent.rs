@@ -72,7 +72,7 @@ pub struct Intent {
     pub limits: Vec<ServerLimit>,
     /// Why some limits are unknown; a sentence without its full stop.
     pub unknown: Option<String>,
-    /// Other receivers of every write: "its binary log", "2 replicas".
+    /// Other receivers of every write: "its binary log", "2 replicas", "its general log".
     pub carriers: Vec<String>,
 }
 
@@ -83,6 +83,8 @@ pub enum LimitUnit {
     Bytes,
     /// Inodes that a file system has free.
     Inodes,
+    /// Connections that a server takes at once.
+    Connections,
 }
 
 /// A limit of a server, and how much of it is left.
@@ -122,6 +124,15 @@ impl ServerLimit {
             way_out: "make room there".to_owned(),
             may_evict: false,
             takes: Box::new(takes),
+        }
+    }
+
+    /// Connections of clients, all of whom share them.
+    pub fn connections(limit: String, left: u64) -> ServerLimit {
+        ServerLimit {
+            unit: LimitUnit::Connections,
+            way_out: "use fewer --workers".to_owned(),
+            ..ServerLimit::disk(limit, left, "refuses every client", |demand| demand.connections)
         }
     }
 

@@ -18,6 +18,14 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         number("fsTotalSize").zip(number("fsUsedSize")).map(|(all, used)| (all - used).max(0.0) as u64);
     let disk = "the disk of its data directory".to_owned();
     let room = free.map(|left| ServerLimit::disk(disk, left, "stops", taken));
+    let unknown = room.is_none().then(|| "the server does not say what its disk has free".to_owned());
+    let status = admin.ask(doc! { "serverStatus": 1 })?.unwrap_or_default();
+    let connections = value_at(&status, &["connections", "available"]).and_then(|left| left.parse::<u64>().ok());
+    let connections = connections.map(|left| ServerLimit {
+        // A client of the driver has a second one, which monitors the server.
+        takes: Box::new(|demand| 2 * demand.connections),
+        ..ServerLimit::connections("net.maxIncomingConnections".to_owned(), left)
+    });
     let hello = admin.ask(doc! { "hello": 1 })?.unwrap_or_default();
     let members = hello.get_array("hosts").map_or(0, Vec::len);
     let carriers = value_at(&hello, &["setName"]).map(|set| {
@@ -26,8 +34,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     Ok(Intent {
         makes: format!("makes a database `{OURS}...`"),
         pronoun: "it",
-        unknown: room.is_none().then(|| "the server does not say what its disk has free".to_owned()),
-        limits: room.into_iter().collect(),
+        unknown,
+        limits: room.into_iter().chain(connections).collect(),
         carriers: carriers.into_iter().collect(),
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
-use mongodb::options::ClientOptions;
+use mongodb::options::{ClientOptions, ReadConcern};
 
 use super::instance::{self, MongoServer};
 use super::session::{self, MongoSession};
@@ -51,6 +51,15 @@ const SHOWN_FILE: &str = "journal-shown";
 /// Timeout of admin commands: a checkpoint of much data, or counting it.
 pub(super) const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
+/// Connection options for the user's server. Reads see every earlier write, whatever the URL or the cluster says of secondaries
+/// and majorities: what these do not have yet would look lost.
+fn options_of_theirs(url: &str) -> Result<ClientOptions> {
+    let mut options = options_of(url)?;
+    options.selection_criteria = None;
+    options.read_concern = Some(ReadConcern::local());
+    Ok(options)
+}
+
 /// Joins a store that another process opened and will remove.
 fn join(
     setup: &Setup,
@@ -61,7 +70,7 @@ fn join(
     let DatabaseAccess { socket, database } = join_token.read()?;
     let mut options = match &socket {
         Some(socket) => instance::options_of_socket(socket),
-        None => options_of(setup.options.text("url"))?,
+        None => options_of_theirs(setup.options.text("url"))?,
     };
     configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
     let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
@@ -79,7 +88,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
         let options = instance.options();
         (Some(instance), options)
     } else {
-        (None, options_of(url)?)
+        (None, options_of_theirs(url)?)
     };
     configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
     let database = match setup.mode {

@@ -27,7 +27,9 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let room = free.map(|left| ServerLimit::disk(disk, left, "refuses every write", taken));
     let why = "SQL Server says what its disks have free only to users with the right VIEW SERVER STATE";
     Ok(Intent {
-        makes: format!("makes a schema `{OURS}...` in the database `{database}`"),
+        makes: format!(
+            "makes a schema `{OURS}...` in the database `{database}` (whose files keep the size that they grow to)"
+        ),
         pronoun: "it",
         unknown: room.is_none().then(|| why.to_owned()),
         limits: room.into_iter().collect(),

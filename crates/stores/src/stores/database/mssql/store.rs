@@ -109,6 +109,15 @@ impl Store for MsSql {
 
     fn remove(self: Box<Self>) -> Result<()> {
         let schema = self.schema.clone();
-        place::remove_schemas(vec![schema], |schema| place::drop_schema(&mut lock(&self.admin), schema))
+        place::remove_schemas(vec![schema], |schema| {
+            let mut admin = lock(&self.admin);
+            let dropped = place::drop_schema(&mut admin, schema);
+            if dropped.is_ok() || admin.text(statements::DATABASE).is_ok() {
+                return dropped;
+            }
+            // The server has ended the connection, as it does when it restarts.
+            *admin = MsSqlConnection::open(&self.address, &self.isolation, KEEPER_PATIENCE)?;
+            place::drop_schema(&mut admin, schema)
+        })
     }
 }

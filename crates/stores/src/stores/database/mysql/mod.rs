@@ -523,11 +523,13 @@ impl MySql {
     /// Drops the database, by a new connection if the server has ended the old one, as it does when it restarts.
     fn drop_database(&self, database: &str) -> Result<()> {
         let mut admin = lock(&self.admin);
-        if admin.ping().is_err() {
-            let opts = OptsBuilder::from_opts(self.opts.clone()).db_name(None::<String>).read_timeout(None);
-            *admin = Conn::new(opts)?;
-            limit_waits(&mut admin)?;
+        let dropped = instance::drop_database(&mut admin, database);
+        if dropped.is_ok() || admin.ping().is_ok() {
+            return dropped;
         }
+        let opts = OptsBuilder::from_opts(self.opts.clone()).db_name(None::<String>).read_timeout(None);
+        *admin = Conn::new(opts)?;
+        limit_waits(&mut admin)?;
         instance::drop_database(&mut admin, database)
     }
 

@@ -18,9 +18,9 @@ const WHEN_FULL: &str = "waits or refuses every write";
 
 pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     let mut admin = Conn::new(opts_of_theirs(setup, flavour)?)?;
-    let told: Option<(bool, String, Option<String>)> =
-        admin.query_first("SELECT @@log_bin, @@datadir, @@log_bin_basename")?;
-    let (has_log, data, log) = told.unwrap_or_default();
+    let told: Option<(bool, bool, String, Option<String>, u64)> = admin
+        .query_first("SELECT @@log_bin, @@general_log, @@datadir, @@log_bin_basename, @@max_connections")?;
+    let (has_log, has_general_log, data, log, connections) = told.unwrap_or_default();
     let takes = move |demand: &Demand<'_>| taken(demand, has_log);
     let mut limits = Vec::new();
     if let Some(server) = beside(&mut admin, flavour, &data) {
@@ -42,12 +42,18 @@ pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
              this machine"
         }
     };
+    let unknown = limits.is_empty().then(|| why.to_owned());
+    if let Some((_, used)) = first::<(String, u64)>(&mut admin, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+    {
+        let left = connections.saturating_sub(used);
+        limits.push(ServerLimit::connections(format!("max_connections {connections}"), left));
+    }
     Ok(Intent {
         makes: format!("makes a database `{OURS}...`"),
         pronoun: "it",
-        unknown: limits.is_empty().then(|| why.to_owned()),
+        unknown,
         limits,
-        carriers: carriers(&mut admin, has_log),
+        carriers: carriers(&mut admin, has_log, has_general_log),
     })
 }
 
@@ -93,7 +99,7 @@ fn logged(demand: &Demand<'_>) -> u64 {
 }
 
 /// Other receivers of every write.
-fn carriers(admin: &mut Conn, has_log: bool) -> Vec<String> {
+fn carriers(admin: &mut Conn, has_log: bool, has_general_log: bool) -> Vec<String> {
     let mut carriers: Vec<String> = has_log.then(|| "its binary log".to_owned()).into_iter().collect();
     if has_log {
         // The statement was renamed in MariaDB 10.5 and MySQL 8.0.22. Not every user may run it.
@@ -101,8 +107,6 @@ fn carriers(admin: &mut Conn, has_log: bool) -> Vec<String> {
         let replicas = rows("SHOW REPLICAS").or_else(|| rows("SHOW SLAVE HOSTS")).unwrap_or(0);
         carriers.extend((replicas > 0).then(|| units::counted(replicas as u64, "replica")));
     }
-    let nodes: Option<(String, u64)> = first(admin, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'");
-    let nodes = nodes.filter(|(_, nodes)| *nodes > 1);
-    carriers.extend(nodes.map(|(_, nodes)| format!("the {nodes} nodes of its cluster")));
+    carriers.extend(has_general_log.then(|| "its general log of statements".to_owned()));
     carriers
 }

@@ -284,20 +284,53 @@ pub(super) fn making(schema: &str, theirs: bool) -> String {
     format!("CREATE SCHEMA {schema}; {mark}")
 }
 
-/// Refuses a user's server that is too old, read-only, or not configured for the class.
+/// Refuses a user's server that is too old, read-only, not configured for the class, or would send blobs to subscribers.
 pub(super) fn check_theirs(admin: &mut PostgresClient, durability: Durability) -> Result<()> {
     check_version(admin)?;
     check_writes(admin)?;
+    check_subscribers(admin)?;
     check_durability(admin, durability)
 }
 
-/// Refuses a role or database that is set to read-only. That is the owner's intention, which a session could silently override.
+/// Refuses a standby, and a role or database that is set to read-only. That is the owner's intention, which a session could
+/// silently override.
 fn check_writes(admin: &mut PostgresClient) -> Result<()> {
+    ensure!(
+        admin.number("SELECT pg_is_in_recovery()", &[])? != Some(1),
+        "the server is a standby, to which nobody writes; name its primary"
+    );
     ensure!(
         admin.texts("SHOW default_transaction_read_only", &[])?.concat() != "on",
         "default_transaction_read_only is on for this role or database; name another one in the URL, or add \
              `?options=-cdefault_transaction_read_only=off` to it"
     );
+    Ok(())
+}
+
+/// Refuses a database that sends every table to subscribers. Where one lacks a table, it stops for good at the first row of it,
+/// and others make their own of everything, such as a topic for each table.
+fn check_subscribers(admin: &mut PostgresClient) -> Result<()> {
+    const PUBLISHED: &str = "SELECT pubname::text FROM pg_publication WHERE puballtables AND EXISTS
+        (SELECT FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database())";
+    match admin.texts(PUBLISHED, &[])?.first() {
+        Some(name) => bail!(
+            "the publication `{name}` is FOR ALL TABLES, and its subscribers would stop at tables that they do not have; name another \
+             database of this server, whose tables they do not get"
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Ends a limit on the length of transactions, which PostgreSQL has since version 17, for this connection and those of `config`.
+pub(super) fn unlimit_transactions(
+    admin: &mut PostgresClient,
+    config: &mut ConnectionParameters,
+) -> Result<()> {
+    const LIMIT: &str = "transaction_timeout";
+    const END: &str = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = $1";
+    if !admin.texts(END, &[StatementParameter::Bytes(LIMIT.as_bytes())])?.is_empty() {
+        config.set(LIMIT, "0");
+    }
     Ok(())
 }
 
@@ -363,7 +396,7 @@ pub(super) fn remove_stale(admin: &mut PostgresClient) -> Result<()> {
         }
     }
     remove_schemas(stale, |schema| {
-        let outcome = has_objects(admin, schema).and_then(|objects| drop_schema(admin, schema, objects));
+        let outcome = drop_schema(admin, schema);
         // If unlocking fails, the lock ends with the connection.
         admin.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(schema)).ok();
         outcome
@@ -376,17 +409,18 @@ pub(super) fn remove_schemas(schemas: Vec<String>, remove: impl FnMut(&str) -> R
 }
 
 /// Drops a schema, after the large objects that only its rows refer to.
-pub(super) fn drop_schema(admin: &mut PostgresClient, schema: &str, objects: bool) -> Result<()> {
-    if objects {
+pub(super) fn drop_schema(admin: &mut PostgresClient, schema: &str) -> Result<()> {
+    if has_objects(admin, schema)? {
         // What may pass stays what it is, so that the removal is tried again.
-        unlink_objects(admin, schema).map_err(|error| match error {
+        unlink_objects(admin, schema, "").map_err(|error| match error {
             Error::Failed(why) => Error::Failed(
                 why.context(format!("its large objects, which `DELETE FROM {schema}.blobs` unlinks")),
             ),
             passing => passing,
         })?;
     }
-    Ok(admin.run(&format!("DROP SCHEMA {schema} CASCADE")).map(drop)?)
+    // A run that began at the same time may have removed it, or this one before the connection was lost.
+    Ok(admin.run(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).map(drop)?)
 }
 
 /// True if the schema's blobs are large objects, which are stored outside of it.
@@ -397,11 +431,14 @@ fn has_objects(admin: &mut PostgresClient, schema: &str) -> Result<bool> {
     Ok(admin.number(columns, &[StatementParameter::Bytes(table.as_bytes())])? == Some(1))
 }
 
-/// Deletes the rows of large objects, whose trigger unlinks these: DROP SCHEMA runs no triggers, and they would remain forever.
-/// In parts, because each object is locked until its transaction ends, and the server has room for some thousands of locks.
-fn unlink_objects(admin: &mut PostgresClient, schema: &str) -> Result<()> {
+/// Deletes the rows of large objects that a condition selects, all without one. Their trigger unlinks the objects: DROP SCHEMA
+/// runs no triggers, and they would remain forever. In parts, because each object is locked until its transaction ends, and the
+/// server has room for some thousands of locks of all its users.
+pub(super) fn unlink_objects(admin: &mut PostgresClient, schema: &str, condition: &str) -> Result<()> {
     let table = format!("{schema}.blobs");
-    let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
+    let part = format!(
+        "DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} {condition} LIMIT 1000))"
+    );
     while admin.run(&part)?.count > 0 {}
     Ok(())
 }

@@ -372,11 +372,9 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
     let patient = config.clone().with_patience(KEEPER_PATIENCE);
     config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
     let admin = if host.is_theirs() {
-        // Work takes its time, but others' locks are not waited for as long: who holds one may not let go.
-        let mut patient = patient.with_patience(THEIR_PATIENCE + SOCKET_PATIENCE);
-        patient.set("statement_timeout", &THEIR_PATIENCE.as_millis().to_string());
-        patient.set("lock_timeout", &super::LOCK_PATIENCE.as_millis().to_string());
-        connect_to_theirs(setup, &shape, &patient, &schema)?
+        let mut admin = connect_to_theirs(setup, &shape, &patient_with_theirs(&config), &schema)?;
+        instance::unlimit_transactions(&mut admin, &mut config)?;
+        admin
     } else {
         config.set("application_name", &schema);
         PostgresClient::connect(&patient)?
@@ -393,6 +391,15 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
             .run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
     }
     Ok(Box::new(store))
+}
+
+/// Parameters of the admin connection to the user's server. Work takes its time, but others' locks are not waited for as long: who
+/// holds one may not let go.
+fn patient_with_theirs(config: &ConnectionParameters) -> ConnectionParameters {
+    let mut patient = config.clone().with_patience(THEIR_PATIENCE + SOCKET_PATIENCE);
+    patient.set("statement_timeout", &THEIR_PATIENCE.as_millis().to_string());
+    patient.set("lock_timeout", &super::LOCK_PATIENCE.as_millis().to_string());
+    patient
 }
 
 /// Extra time of the socket over the statement timeout. The server itself cancels a slow statement and keeps the connection; the
@@ -445,6 +452,22 @@ impl Postgres {
             joined: false,
             host,
         }
+    }
+
+    /// Drops the schema, by a new connection if the server has ended the old one, as it does when it restarts.
+    fn drop_schema(&self, schema: &str) -> Result<()> {
+        /// `cannot_connect_now`: the server starts.
+        const STARTS: &str = "57P03";
+        let mut admin = lock(&self.admin);
+        let dropped = instance::drop_schema(&mut admin, schema);
+        if dropped.is_ok() || admin.run("SELECT 1").is_ok() {
+            return dropped;
+        }
+        *admin = match PostgresClient::connect(&patient_with_theirs(&self.config)) {
+            Err(trouble) if trouble.code() == Some(STARTS) => return Err(Error::Busy),
+            connected => connected?,
+        };
+        instance::drop_schema(&mut admin, schema)
     }
 
     fn key_type(&self) -> &'static str {
@@ -659,7 +682,11 @@ impl Store for Postgres {
     }
 
     fn purge(&self) -> Result<()> {
-        lock(&self.admin).run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
+        let mut admin = lock(&self.admin);
+        if matches!(self.shape, PostgresLayout::LargeObject { .. }) {
+            return instance::unlink_objects(&mut admin, &self.schema, "WHERE gone");
+        }
+        admin.run(&format!("DELETE FROM {}.blobs WHERE gone", self.schema))?;
         Ok(())
     }
 
@@ -710,11 +737,7 @@ impl Store for Postgres {
             return Ok(());
         }
         if !self.host.is_private() {
-            let objects = matches!(self.shape, PostgresLayout::LargeObject { .. });
-            let schema = self.schema.clone();
-            instance::remove_schemas(vec![schema], |schema| {
-                instance::drop_schema(&mut lock(&self.admin), schema, objects)
-            })?;
+            instance::remove_schemas(vec![self.schema.clone()], |schema| self.drop_schema(schema))?;
         }
         let schema = self.schema.clone();
         self.close()?;

@@ -21,6 +21,11 @@ const TOLD: &str = "SELECT unnest(ARRAY[
         nullif(current_setting('default_tablespace'), ''),
         (SELECT spcname FROM pg_tablespace t JOIN pg_database d ON d.dattablespace = t.oid WHERE datname = current_database()))), ''),
     pg_size_bytes(current_setting('max_wal_size'))::text,
+    CASE WHEN current_setting('log_statement') IN ('mod', 'all') THEN 'log_statement ' || current_setting('log_statement')
+        WHEN current_setting('log_min_duration_statement') = '0' THEN 'log_min_duration_statement 0' ELSE '' END,
+    current_setting('max_connections'),
+    (current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
+        - (SELECT sum(numbackends) FROM pg_stat_database))::text,
     pg_backend_pid()::text,
     coalesce((SELECT extract(epoch FROM clock_timestamp() - backend_start)::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), '')
 ])";
@@ -31,16 +36,33 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let mut admin = PostgresClient::connect_to_theirs(&config)
         .map_err(|trouble| rights::of_connection(trouble, &config))?;
     let told = admin.texts(TOLD, &[])?;
-    let told: [String; 9] = told.try_into().map_err(|told: Vec<String>| {
-        Error::Failed(anyhow::anyhow!("the server gives {} answers to 9 questions", told.len()))
+    let told: [String; 12] = told.try_into().map_err(|told: Vec<String>| {
+        Error::Failed(anyhow::anyhow!("the server gives {} answers to 12 questions", told.len()))
     })?;
-    let [database, archive, replicas, slots, data, tablespace, wal_bytes, backend, age] = told;
+    let [
+        database,
+        archive,
+        replicas,
+        slots,
+        data,
+        tablespace,
+        wal_bytes,
+        statements,
+        connections,
+        connections_left,
+        backend,
+        age,
+    ] = told;
     let server = match (backend.parse(), age.parse()) {
         (Ok(backend), Ok(age)) => LocalServerProcess::find(backend, &["postgres"], age, &data),
         _ => None,
     };
-    // The log is in the data directory, or behind a link in it.
-    let wal_bytes = wal_bytes.parse().unwrap_or(0);
+    // The log is in the data directory, or behind a link in it. It is kept, whatever its size, until the archive and whoever has a
+    // slot have it, which may be never.
+    let wal_bytes = match (archive.as_str(), slots.as_str()) {
+        ("off", "0") => wal_bytes.parse().unwrap_or(0),
+        _ => u64::MAX,
+    };
     let dirs = [&data, &tablespace].into_iter().filter(|dir| !dir.is_empty());
     let rooms_of = |server: LocalServerProcess| {
         let of_data = move |demand: &Demand<'_>| tables(demand) + logged(demand, wal_bytes);
@@ -49,18 +71,20 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         let of_log = move |demand: &Demand<'_>| logged(demand, wal_bytes);
         rooms.chain(disk::rooms_of_log(server, ["log", &log, &data], "stops", of_log)).collect()
     };
-    let limits: Vec<ServerLimit> = server.map_or_else(Vec::new, rooms_of);
+    let mut limits: Vec<ServerLimit> = server.map_or_else(Vec::new, rooms_of);
     let unknown = limits.is_empty().then(|| match (server, data.as_str()) {
         (Some(_), "") => "its data directory is shown to members of `pg_read_all_settings` only".to_owned(),
         _ => "PostgreSQL does not say what its disk has free, and it is not seen to run on this machine"
             .to_owned(),
     });
+    let left = connections_left.parse::<i64>().unwrap_or(0).max(0).unsigned_abs();
+    limits.push(ServerLimit::connections(format!("max_connections {connections}"), left));
     Ok(Intent {
         makes: format!("makes a schema `{OURS}...` in the database `{database}`"),
         pronoun: "it",
         limits,
         unknown,
-        carriers: carriers(&archive, &replicas, &slots),
+        carriers: carriers(&archive, &replicas, &slots, &statements),
     })
 }
 
@@ -75,15 +99,16 @@ fn logged(demand: &Demand<'_>, wal_bytes: u64) -> u64 {
     2 * tables(demand).min(wal_bytes)
 }
 
-/// Other receivers of the log.
-fn carriers(archive: &str, replicas: &str, slots: &str) -> Vec<String> {
+/// Other receivers of the log, and of the statements with their blobs.
+fn carriers(archive: &str, replicas: &str, slots: &str, statements: &str) -> Vec<String> {
     let counted = |count: &str, thing| {
         let count = count.parse::<u64>().ok().filter(|count| *count > 0)?;
         Some(units::counted(count, thing))
     };
     let archive = (archive != "off").then(|| format!("the archive of its log (archive_mode {archive})"));
     let replicas = counted(replicas, "replica");
-    archive.into_iter().chain(replicas).chain(counted(slots, "replication slot")).collect()
+    let statements = (!statements.is_empty()).then(|| format!("its log of statements ({statements})"));
+    archive.into_iter().chain(replicas).chain(counted(slots, "replication slot")).chain(statements).collect()
 }
 
 #[cfg(test)]
@@ -92,10 +117,15 @@ mod tests {
 
     #[test]
     fn who_gets_the_log_is_told() {
-        assert!(carriers("off", "0", "0").is_empty());
+        assert!(carriers("off", "0", "0", "").is_empty());
         assert_eq!(
-            carriers("on", "2", "1"),
-            ["the archive of its log (archive_mode on)", "2 replicas", "1 replication slot"]
+            carriers("on", "2", "1", "log_statement mod"),
+            [
+                "the archive of its log (archive_mode on)",
+                "2 replicas",
+                "1 replication slot",
+                "its log of statements (log_statement mod)"
+            ]
         );
     }
 }
