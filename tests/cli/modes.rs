@@ -73,6 +73,7 @@ fn odd_role() -> Outcome {
         ("idle_session_timeout", "150"),
         ("idle_in_transaction_session_timeout", "150"),
         ("lock_timeout", "5"),
+        ("session_replication_role", "replica"),
     ] {
         psql(&theirs.url, &format!("ALTER ROLE odd IN DATABASE postgres SET {name} = {value}"))?;
     }

@@ -260,6 +260,14 @@ fn few_connections() -> Outcome {
         "must stay free for other clients: use fewer --workers",
     ]);
     work.say(&line(1)).ended(0);
+    // Those of a user may be fewer.
+    psql(
+        &theirs.url,
+        &format!(
+            "CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}' CONNECTION LIMIT 2; GRANT CREATE ON DATABASE postgres TO guest"
+        ),
+    )?;
+    work.say(&line(2).replace("owner:", "guest:")).refused(&["too many connections for role \"guest\""]);
     Ok(())
 }
 

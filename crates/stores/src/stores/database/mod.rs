@@ -37,6 +37,10 @@ pub(super) const TABLE: &[Entry] = &[
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 const LOCK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// Timeout of admin statements on a server of the user's, which may be out of reach.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const THEIR_PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
+
 /// The error of an adapter whose driver is not compiled in.
 #[cfg(not(all(feature = "mongodb", feature = "mssql")))]
 fn without_driver(feature: &str) -> crate::store::Error {

@@ -100,9 +100,12 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
         Mode::Open => instance::find_database(&options, setup.dir)?,
     };
     let admin = MongoClient::open(&options, &database, KEEPER_PATIENCE)?;
+    let made = (setup.mode == Mode::Create && instance.is_none()).then(|| format!("the database {database}"));
+    if made.is_some() {
+        // Nothing is left of a mark that the server refuses: it is what makes the database.
+        instance::mark(&admin, setup.dir)?;
+    }
     let store = Box::new(Mongo::new(setup, speaker, shape, (options, admin), database, instance));
-    let made = (setup.mode == Mode::Create && store.instance.is_none())
-        .then(|| format!("the database {}", store.database));
     let outcome = store.prepare(setup);
     servers::set_up(store, outcome, made)
 }
@@ -135,9 +138,6 @@ impl Mongo {
 
     /// Creates what a new store needs, and refuses a server that cannot prove the class.
     fn prepare(&self, setup: &Setup) -> Result<()> {
-        if self.instance.is_none() && setup.mode == Mode::Create {
-            instance::mark(&lock(&self.admin), setup.dir)?;
-        }
         if self.instance.is_none() {
             self.check_class(setup)?;
         }

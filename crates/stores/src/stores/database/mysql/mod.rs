@@ -387,7 +387,8 @@ fn join(
         None => opts_of_theirs(setup, flavour)?,
     };
     let opts = opts.db_name(Some(way.database.clone()));
-    let admin = Conn::new(opts.clone().read_timeout(None))?;
+    let patience = way.socket.is_none().then_some(super::THEIR_PATIENCE);
+    let admin = Conn::new(opts.clone().read_timeout(patience))?;
     let store = MySql::new(setup, flavour, shape, (opts, admin), way.database, Host::Theirs);
     let (socket, tls_port) = (way.socket, way.tls_port);
     Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket, tls_port, ..store }))
@@ -403,7 +404,8 @@ fn open(setup: &Setup, flavour: MySqlProduct, shape: MySqlLayout) -> Result<Box<
         Some(instance) => opts_for(setup, flavour, instance.opts()?, host.is_private()),
         None => opts_of_theirs(setup, flavour)?,
     };
-    let mut admin = Conn::new(opts.clone().read_timeout(None))?;
+    let patience = host.is_theirs().then_some(super::THEIR_PATIENCE);
+    let mut admin = Conn::new(opts.clone().read_timeout(patience))?;
     match &host {
         Host::Theirs => {
             instance::check_server(&mut admin, flavour, setup)?;
@@ -524,11 +526,14 @@ impl MySql {
     fn drop_database(&self, database: &str) -> Result<()> {
         let mut admin = lock(&self.admin);
         let dropped = instance::drop_database(&mut admin, database);
-        if dropped.is_ok() || admin.ping().is_ok() {
+        let is_late = matches!(dropped, Err(Error::TimedOut));
+        if dropped.is_ok() || (!is_late && admin.ping().is_ok()) {
             return dropped;
         }
-        let opts = OptsBuilder::from_opts(self.opts.clone()).db_name(None::<String>).read_timeout(None);
-        *admin = Conn::new(opts)?;
+        let opts = OptsBuilder::from_opts(self.opts.clone()).db_name(None::<String>);
+        // Within the time of an op: a server that does not answer is not waited for as long again.
+        drop(Conn::new(opts.clone())?);
+        *admin = Conn::new(opts.read_timeout(Some(super::THEIR_PATIENCE)))?;
         limit_waits(&mut admin)?;
         instance::drop_database(&mut admin, database)
     }

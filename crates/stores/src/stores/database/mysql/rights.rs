@@ -21,9 +21,9 @@ const ALWAYS: &[(&str, &str)] = &[
 /// The privilege for foreign keys.
 const REFERENCES: (&str, &str) =
     ("REFERENCES", "CREATE TABLE D.t(id INT, FOREIGN KEY (id) REFERENCES D.u(id))");
-/// The privileges for procedures. The creator may call a procedure, unless the server is configured otherwise.
+/// The privileges for procedures. The creator may call and drop a procedure, unless the server is configured otherwise.
 const CREATE_ROUTINE: (&str, &str) = ("CREATE ROUTINE", "CREATE PROCEDURE D.p() SELECT 1");
-const EXECUTE: (&str, &str) = ("EXECUTE", "CALL D.p()");
+const OF_ROUTINES: [(&str, &str); 2] = [("EXECUTE", "CALL D.p()"), ("ALTER ROUTINE", "DROP PROCEDURE D.p")];
 /// A server-wide privilege: a sync in class on-sync flushes the log of all databases.
 const RELOAD: (&str, &str) = ("RELOAD", "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
 
@@ -43,7 +43,7 @@ pub(super) fn check(
     if protocol == StatementProtocol::Procedure {
         on_database.push(CREATE_ROUTINE);
         if admin.query_first("SELECT @@automatic_sp_privileges")? == Some(0) {
-            on_database.push(EXECUTE);
+            on_database.extend(OF_ROUTINES);
         }
     }
     let mut lacks = |needed: &[(&str, &str)]| -> Result<Vec<String>> {

@@ -396,8 +396,8 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
 /// Parameters of the admin connection to the user's server. Work takes its time, but others' locks are not waited for as long: who
 /// holds one may not let go.
 fn patient_with_theirs(config: &ConnectionParameters) -> ConnectionParameters {
-    let mut patient = config.clone().with_patience(THEIR_PATIENCE + SOCKET_PATIENCE);
-    patient.set("statement_timeout", &THEIR_PATIENCE.as_millis().to_string());
+    let mut patient = config.clone().with_patience(super::THEIR_PATIENCE + SOCKET_PATIENCE);
+    patient.set("statement_timeout", &super::THEIR_PATIENCE.as_millis().to_string());
     patient.set("lock_timeout", &super::LOCK_PATIENCE.as_millis().to_string());
     patient
 }
@@ -408,8 +408,6 @@ const SOCKET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Timeout of admin statements. A checkpoint or a vacuum grows with the store and is not an op.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(3600);
-/// The same on a server of the user's, which may be out of reach.
-const THEIR_PATIENCE: Duration = Duration::from_secs(600);
 
 /// SQLSTATEs of lost conflicts: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
 const BUSY: [&str; 3] = ["40001", "40P01", "55P03"];
@@ -463,10 +461,12 @@ impl Postgres {
         if dropped.is_ok() || admin.run("SELECT 1").is_ok() {
             return dropped;
         }
-        *admin = match PostgresClient::connect(&patient_with_theirs(&self.config)) {
+        // Within the time of an op: a server that does not answer is not waited for as long again.
+        match PostgresClient::connect(&self.config) {
             Err(trouble) if trouble.code() == Some(STARTS) => return Err(Error::Busy),
-            connected => connected?,
-        };
+            answered => drop(answered?),
+        }
+        *admin = PostgresClient::connect(&patient_with_theirs(&self.config))?;
         instance::drop_schema(&mut admin, schema)
     }
 
@@ -496,13 +496,14 @@ impl Postgres {
                  {}",
                 column.setting(&format!("{schema}.pieces"))
             ),
-            // A trigger unlinks the old object with its row, so that none is orphaned.
+            // A trigger unlinks the old object with its row, so that none is orphaned, whatever session_replication_role is.
             PostgresLayout::LargeObject { .. } => format!(
                 "CREATE TABLE {schema}.blobs(key {key} PRIMARY KEY, object oid NOT NULL, gone boolean NOT NULL DEFAULT false);
                  CREATE FUNCTION {schema}.unlink() RETURNS trigger LANGUAGE plpgsql AS
                      $$ BEGIN PERFORM lo_unlink(OLD.object); RETURN NULL; END $$;
                  CREATE TRIGGER unlink_old AFTER UPDATE OF object OR DELETE ON {schema}.blobs
-                     FOR EACH ROW EXECUTE FUNCTION {schema}.unlink();"
+                     FOR EACH ROW EXECUTE FUNCTION {schema}.unlink();
+                 ALTER TABLE {schema}.blobs ENABLE ALWAYS TRIGGER unlink_old;"
             ),
         }
     }

@@ -7,8 +7,21 @@ use crate::wire::postgres::{ConnectionParameters, PostgresClient, StatementParam
 /// `insufficient_privilege`.
 const DENIED: &str = "42501";
 
-/// The functions for large objects. Everybody may call them, unless that privilege was revoked.
+/// The functions for locks. Everybody may call them, unless that privilege was revoked.
+const OF_LOCKS: &str = "pg_advisory_lock_shared,pg_advisory_unlock,pg_try_advisory_lock";
+
+/// The same for large objects.
 const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
+
+/// The tablespace that is set for new tables of the role, if that lacks a privilege on it. None is needed on the database's own.
+const TABLESPACE: &str = "SELECT quote_ident(spcname) FROM pg_tablespace
+    WHERE spcname = current_setting('default_tablespace') AND NOT has_tablespace_privilege(oid, 'CREATE')
+        AND oid <> (SELECT dattablespace FROM pg_database WHERE datname = current_database())";
+
+/// The functions of those named that the role may not call.
+const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
+    WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
+        AND NOT has_function_privilege(oid, 'EXECUTE') ORDER BY 1";
 
 /// Refuses a user who lacks privileges that a run needs.
 pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Result<()> {
@@ -21,13 +34,15 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Resul
     let may_create = admin.number("SELECT has_database_privilege(current_database(), 'CREATE')", &[])?;
     let on_database = if may_create == Some(1) { &[][..] } else { &["CREATE"] };
     let mut grants = vec![Grant::on_object(&format!("DATABASE {database}"), owned(on_database), user)];
-    if matches!(shape, PostgresLayout::LargeObject { .. }) {
-        const FUNCTIONS: &str = "SELECT oid::regprocedure::text FROM pg_proc
-            WHERE pronamespace = 'pg_catalog'::regnamespace AND proname = ANY (string_to_array($1, ','))
-                AND NOT has_function_privilege(oid, 'EXECUTE') ORDER BY 1";
-        let functions = admin.texts(FUNCTIONS, &[StatementParameter::Bytes(OF_LARGE_OBJECTS.as_bytes())])?;
-        let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
-        grants.push(Grant { before, rights: functions, between: ", ", after });
+    for name in admin.texts(TABLESPACE, &[])? {
+        grants.push(Grant::on_object(&format!("TABLESPACE {name}"), owned(&["CREATE"]), user));
+    }
+    let has_objects = matches!(shape, PostgresLayout::LargeObject { .. });
+    let called = if has_objects { format!("{OF_LOCKS},{OF_LARGE_OBJECTS}") } else { OF_LOCKS.to_owned() };
+    let functions = admin.texts(FUNCTIONS, &[StatementParameter::Bytes(called.as_bytes())])?;
+    let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
+    grants.push(Grant { before, rights: functions, between: ", ", after });
+    if has_objects {
         let may_write = admin.number("SELECT has_language_privilege('plpgsql', 'USAGE')", &[])?;
         let on_language = if may_write == Some(1) { &[][..] } else { &["USAGE"] };
         grants.push(Grant::on_object("LANGUAGE plpgsql", owned(on_language), user));

@@ -20,7 +20,7 @@ const TOLD: &str = "SELECT unnest(ARRAY[
     coalesce((SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = coalesce(
         nullif(current_setting('default_tablespace'), ''),
         (SELECT spcname FROM pg_tablespace t JOIN pg_database d ON d.dattablespace = t.oid WHERE datname = current_database()))), ''),
-    pg_size_bytes(current_setting('max_wal_size'))::text,
+    greatest(pg_size_bytes(current_setting('max_wal_size')), pg_size_bytes(current_setting('wal_keep_size', true)))::text,
     CASE WHEN current_setting('log_statement') IN ('mod', 'all') THEN 'log_statement ' || current_setting('log_statement')
         WHEN current_setting('log_min_duration_statement') = '0' THEN 'log_min_duration_statement 0' ELSE '' END,
     current_setting('max_connections'),
