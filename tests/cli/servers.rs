@@ -504,6 +504,12 @@ fn packet_limit() -> Outcome {
     let theirs = mariadb(&["--max-allowed-packet=1M"]);
     let line = quick("mariadb/blob", &format!("--corpus fixed:2MB --set mariadb.url={}", theirs.url));
     work.say(&line).refused(&["max_allowed_packet", "1048576"]);
+    // As text, a blob takes twice its size.
+    let text = "--corpus fixed:600kB --set mariadb/blob.protocol";
+    let line =
+        |protocol| quick("mariadb/blob", &format!("{text}={protocol} --set mariadb.url={}", theirs.url));
+    work.say(&line("text")).refused(&["SET GLOBAL max_allowed_packet = 1265664"]);
+    work.say(&line("prepared")).ended(0);
     Ok(())
 }
 

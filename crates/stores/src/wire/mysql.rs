@@ -131,10 +131,11 @@ pub fn account(current_user: &str) -> String {
     format!("{}@{}", quoted(name), quoted(host))
 }
 
-/// Session settings that make statements mean the same on every server: the list of a `SET` statement, or the end of one.
+/// Session settings that make statements mean the same on every server, and keep a connection that is idle, with the locks that
+/// show what is in use: the list of a `SET` statement, or the end of one. 24 days are the most that every system takes.
 pub const SETTLED: &str = "SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION autocommit = 1, \
      SESSION completion_type = 0, SESSION sql_safe_updates = 0, SESSION sql_select_limit = 18446744073709551615, \
-     SESSION sql_big_selects = 1, SESSION foreign_key_checks = 1, SESSION unique_checks = 1";
+     SESSION sql_big_selects = 1, SESSION foreign_key_checks = 1, SESSION unique_checks = 1, SESSION wait_timeout = 2147483";
 
 /// Refuses a connection pooler in place of a server, before anything is set in a session. Returns the options by which all
 /// further connections are as encrypted as this one.

@@ -53,6 +53,8 @@ pub fn parse(url: &str) -> Result<ConnectionParameters> {
     config.set("standard_conforming_strings", "on");
     config.set("statement_timeout", STATEMENT_MS);
     config.set("lock_timeout", LOCK_MS);
+    // It is idle between two looks.
+    config.set("idle_session_timeout", "0");
     config.set("application_name", "blobwise doctor");
     Ok(config)
 }

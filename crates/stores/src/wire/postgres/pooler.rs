@@ -8,9 +8,16 @@ const NOT_KEPT: [&str; 3] = ["database", "options", "application_name"];
 impl PostgresClient {
     /// Connects to the user's server, and refuses a pooler before anything is set in a session.
     pub fn connect_to_theirs(config: &ConnectionParameters) -> Result<PostgresClient> {
+        /// `undefined_object`, which a setting is to a server that does not know it.
+        const UNDEFINED: &str = "42704";
         let mut client = PostgresClient::connect(config).map_err(|trouble| match trouble {
             PostgresError::Server(said) if said.to_string().contains("unsupported startup parameter") => {
                 PostgresError::Pooler(format!("PgBouncer says \"{said}\""))
+            }
+            PostgresError::Server(said)
+                if said.code() == UNDEFINED && said.to_string().contains("idle_session_timeout") =>
+            {
+                PostgresError::TooOld(said.to_string())
             }
             trouble => trouble,
         })?;

@@ -23,6 +23,9 @@ pub enum PostgresError {
     /// The server requires a password, and the URL has none.
     #[error("the server asks for a password, and there is none in the URL")]
     NoPassword,
+    /// The server does not know a setting that came with PostgreSQL 14.
+    #[error("the server is older than PostgreSQL 14 (it says {0})")]
+    TooOld(String),
     /// A connection pooler answered instead of a server.
     #[error(
         "a connection pooler answers here: {0}. It lends a server's session to one client after the other, with whatever was set in it; \
@@ -45,7 +48,7 @@ impl PostgresError {
     /// The SQLSTATE of a server error.
     pub fn code(&self) -> Option<&str> {
         match self {
-            PostgresError::Server(server) => Some(&server.code),
+            PostgresError::Server(server) => Some(server.code()),
             _ => None,
         }
     }
@@ -82,6 +85,11 @@ pub struct ServerError {
 }
 
 impl ServerError {
+    /// The SQLSTATE.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
     /// Parses the fields of an error message: for each a letter and a text, terminated by 0.
     pub fn parse(body: &[u8]) -> ServerError {
         let mut error = ServerError::default();

@@ -128,7 +128,8 @@ impl Commit {
     pub(super) fn for_class(durability: Durability, setting: Option<&str>) -> Result<Commit> {
         match (durability, setting) {
             (Durability::EachWrite, Some("FORCED")) => Err(Error::Failed(anyhow!(
-                "the database's DELAYED_DURABILITY is FORCED, so that no write is durable when it returns"
+                "the database's DELAYED_DURABILITY is FORCED, so that no write is durable when it returns; use --durability on-sync \
+                 or none"
             ))),
             (Durability::None | Durability::OnSync, Some("FORCED")) => Ok(Commit::Forced),
             (Durability::None | Durability::OnSync, Some("ALLOWED")) => Ok(Commit::Delayed),

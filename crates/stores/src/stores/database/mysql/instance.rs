@@ -8,6 +8,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::pages::FAULTS;
+use super::session::ROWS_AT_ONCE;
 use super::{MARIADBD, MYSQLD, MySqlProduct, flush_log_at_commit};
 use crate::host::server::{
     InstalledProgram, Launch, Server, SocketDir, from_cache, run_to_end, write_secret,
@@ -375,7 +376,8 @@ pub(super) fn weaker(facts: &Facts) -> Option<String> {
 pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setup) -> Result<()> {
     let version: String = admin.query_first("SELECT VERSION()")?.unwrap_or_default();
     if version.contains("MariaDB") != (flavour == MySqlProduct::MariaDb) {
-        bail!("the server is not {} (it says {version})", flavour.name());
+        let other = if flavour == MySqlProduct::MySql { "mariadb" } else { "mysql" };
+        bail!("the server is not {} (it says {version}): give its URL as {other}.url", flavour.name());
     }
     let least = if flavour == MySqlProduct::MariaDb { (10, 4, 0) } else { (5, 7, 0) };
     let number: Vec<u16> = version.split(['.', '-']).take(3).filter_map(|part| part.parse().ok()).collect();
@@ -389,13 +391,15 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
     let flush: Option<u8> = admin.query_first("SELECT @@innodb_flush_log_at_trx_commit")?;
     if setup.durability == Durability::EachWrite && flush != Some(1) {
         bail!(
-            "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
+            "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns; use --durability none, or \
+             a server that has 1",
             flush.unwrap_or_default()
         );
     }
     if setup.durability == Durability::OnSync && flavour == MySqlProduct::MariaDb && flush != Some(1) {
         bail!(
-            "the server's innodb_flush_log_at_trx_commit is {}, and MariaDB has no statement that flushes its log then",
+            "the server's innodb_flush_log_at_trx_commit is {}, and MariaDB has no statement that flushes its log then; use \
+             --durability none, or a server that has 1",
             flush.unwrap_or_default()
         );
     }
@@ -415,12 +419,24 @@ pub(super) fn check_server(admin: &mut Conn, flavour: MySqlProduct, setup: &Setu
         check_pages(admin, setup.durability)?;
     }
     let packet: Option<u64> = admin.query_first("SELECT @@max_allowed_packet")?;
-    let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
+    let need = (statement_bytes_max(setup) + (64 << 10)).next_multiple_of(1024);
+    let packet = packet.unwrap_or(0);
     ensure!(
         packet >= need,
-        "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B"
+        "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B: SET GLOBAL max_allowed_packet = {need}"
     );
     Ok(())
+}
+
+/// Upper bound on the bytes of blobs in one statement.
+fn statement_bytes_max(setup: &Setup) -> u64 {
+    let largest = setup.blob_bytes_max;
+    match (setup.options.text("piece").parse::<u64>(), setup.options.text("protocol")) {
+        (Ok(piece), _) => largest.min(ROWS_AT_ONCE as u64 * piece),
+        // Two digits for a byte.
+        (Err(_), "text") => 2 * largest,
+        (Err(_), _) => largest,
+    }
 }
 
 /// The value of a server-wide setting; `None` if the server does not know it.

@@ -271,16 +271,14 @@ impl MySqlProduct {
     /// The SET statement of a candidate's sessions.
     fn of_session(self, options: &Options) -> String {
         let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
-        // A limit of the server's on the time of a statement would end ops early, and removals half-way. One on idle connections
-        // would free the lock of the database in use: 24 days are the most that every system takes.
+        // A limit of the server's on the time of a statement would end ops early, and removals half-way.
         let (variable, limit) = match self {
             MySqlProduct::MySql => ("transaction_isolation", "max_execution_time"),
             MySqlProduct::MariaDb => ("tx_isolation", "max_statement_time"),
         };
         format!(
             "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
-             SESSION {variable} = '{isolation}', SESSION {limit} = 0, \
-             SESSION wait_timeout = 2147483, {SETTLED}"
+             SESSION {variable} = '{isolation}', SESSION {limit} = 0, {SETTLED}"
         )
     }
 }

@@ -56,7 +56,7 @@ impl catalogue::CatalogueConnection for MySqlSession<'_> {
 }
 
 /// Pieces per INSERT: enough to save round trips, few enough for the cache of prepared statements.
-const ROWS_AT_ONCE: usize = 16;
+pub(super) const ROWS_AT_ONCE: usize = 16;
 
 /// The most keys per statement; the protocol allows 65,535 parameters.
 const LISTED_MAX: usize = 10_000;
