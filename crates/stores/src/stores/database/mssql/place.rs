@@ -24,15 +24,22 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let recovery = admin.text(statements::RECOVERY_MODEL)?.unwrap_or_default();
     let free = admin.text(statements::FREE)?.and_then(|free| free.trim().parse().ok());
     let disk = format!("the fullest disk of the database `{database}`");
-    let room = free.map(|left| ServerLimit::disk(disk, left, "refuses every write", taken));
+    let room = free.map(|left| ServerLimit::disk(disk, left, WHEN_FULL, |demand| 2 * taken(demand)));
     let why = "SQL Server says what its disks have free only to users with the right VIEW SERVER STATE";
+    let unknown = room.is_none().then(|| why.to_owned());
+    let mut limits: Vec<ServerLimit> = room.into_iter().collect();
+    limits.extend(room_in_files(&mut admin, "data files", false)?);
+    // With SIMPLE, the log is reused.
+    if recovery != "SIMPLE" {
+        limits.extend(room_in_files(&mut admin, "log files", true)?);
+    }
     Ok(Intent {
         makes: format!(
             "makes a schema `{OURS}...` in the database `{database}` (whose files keep the size that they grow to)"
         ),
         pronoun: "it",
-        unknown: room.is_none().then(|| why.to_owned()),
-        limits: room.into_iter().collect(),
+        unknown,
+        limits,
         carriers: if recovery.is_empty() {
             Vec::new()
         } else {
@@ -41,9 +48,27 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     })
 }
 
-/// Bytes of pages, and of a log that is not backed up meanwhile.
+/// What the server does when a disk or a file is full.
+const WHEN_FULL: &str = "refuses every write";
+
+/// What the files of the database have left of the size to which they may grow; `None` if the server does not say it.
+fn room_in_files(admin: &mut MsSqlConnection, what: &str, of_log: bool) -> Result<Option<ServerLimit>> {
+    let left = admin.text(&statements::left_in_files(of_log))?;
+    let left = left.and_then(|left| left.trim().parse::<i64>().ok());
+    Ok(left.map(|left| ServerLimit {
+        way_out: "let them grow further (MAXSIZE)".to_owned(),
+        ..ServerLimit::disk(
+            format!("the size to which its {what} may grow"),
+            left.max(0).unsigned_abs(),
+            WHEN_FULL,
+            taken,
+        )
+    }))
+}
+
+/// Bytes of pages, or of a log that is not backed up meanwhile.
 fn taken(demand: &Demand<'_>) -> u64 {
-    2 * demand.written(|bytes| bytes + bytes / 5 + (16 << 10))
+    demand.written(|bytes| bytes + bytes / 5 + (16 << 10))
 }
 
 /// The database's setting of delayed durability; `None` if the server does not know it.

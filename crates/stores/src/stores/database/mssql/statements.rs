@@ -45,6 +45,19 @@ pub(super) const RECOVERY_MODEL: &str =
 /// Free bytes on the fullest disk of the database; requires VIEW SERVER STATE.
 pub(super) const FREE: &str = "SELECT CAST(MIN(v.available_bytes) AS nvarchar(20)) FROM sys.database_files f CROSS APPLY sys.dm_os_volume_stats(DB_ID(), f.file_id) v";
 
+/// Bytes that the database's data files (type 0) or those of its log (type 1) have left of the size to which they may grow: 2 TB
+/// for one without a limit, 10 GB for data in the Express editions (4).
+pub(super) fn left_in_files(of_log: bool) -> String {
+    format!(
+        "SELECT CAST(SUM(CAST(CASE WHEN f.growth = 0 THEN f.size \
+             WHEN f.type = 0 AND CAST(SERVERPROPERTY('EngineEdition') AS int) = 4 THEN 1310720 \
+             WHEN f.max_size = -1 THEN 268435456 ELSE f.max_size END AS bigint) \
+             - FILEPROPERTY(f.name, 'SpaceUsed')) * 8192 AS nvarchar(20)) \
+         FROM sys.database_files f WHERE f.type = {}",
+        u8::from(of_log)
+    )
+}
+
 /// The first statements of a session. Otherwise a failed statement would leave its transaction open; and depending on the
 /// server's setting (`user options`), rows would not be counted, statements not committed, or quoted names taken as strings.
 pub(super) fn session(isolation: &str) -> String {
@@ -325,6 +338,7 @@ mod tests {
             ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"].map(session).into();
         all.extend([BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, FREE].map(str::to_owned));
         all.extend(FACTS.iter().map(|(_, sql)| (*sql).to_owned()));
+        all.extend([false, true].map(left_in_files));
         all.extend(
             [create_schema, create_mark, set_owner, owner, drop_schema, drop_by_hand, pages, space_used]
                 .map(|of| of(schema)),
