@@ -285,7 +285,7 @@ fn mysql_said(option: &str) -> Outcome {
             "makes a database `blobwise_...`, loads up to",
             "by 2 connections, removes it; takes up to",
             "left of the disk of its data directory",
-            "also goes to its binary log and its general log of statements",
+            "also goes to its binary log and its log of statements (general_log)",
         ],
     );
     Ok(())

@@ -72,7 +72,7 @@ pub struct Intent {
     pub limits: Vec<ServerLimit>,
     /// Why some limits are unknown; a sentence without its full stop.
     pub unknown: Option<String>,
-    /// Other receivers of every write: "its binary log", "2 replicas", "its general log".
+    /// Other receivers of every write: "its binary log", "2 replicas", "its log of statements".
     pub carriers: Vec<String>,
 }
 

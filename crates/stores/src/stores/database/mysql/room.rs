@@ -16,11 +16,14 @@ use crate::units;
 /// What the server does on a full disk.
 const WHEN_FULL: &str = "waits or refuses every write";
 
+/// The last value lists the logs that get every statement, with the blobs in it.
+const TOLD: &str = "SELECT @@log_bin, @@datadir, @@log_bin_basename, @@max_connections,
+    CONCAT_WS(', ', IF(@@general_log, 'general_log', NULL), IF(@@slow_query_log AND @@long_query_time = 0, 'slow_query_log', NULL))";
+
 pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
     let mut admin = Conn::new(opts_of_theirs(setup, flavour)?)?;
-    let told: Option<(bool, bool, String, Option<String>, u64)> = admin
-        .query_first("SELECT @@log_bin, @@general_log, @@datadir, @@log_bin_basename, @@max_connections")?;
-    let (has_log, has_general_log, data, log, connections) = told.unwrap_or_default();
+    let told: Option<(bool, String, Option<String>, u64, String)> = admin.query_first(TOLD)?;
+    let (has_log, data, log, connections, statements) = told.unwrap_or_default();
     let takes = move |demand: &Demand<'_>| taken(demand, has_log);
     let mut limits = Vec::new();
     if let Some(server) = beside(&mut admin, flavour, &data) {
@@ -53,7 +56,7 @@ pub(super) fn intent(setup: &Setup, flavour: MySqlProduct) -> Result<Intent> {
         pronoun: "it",
         unknown,
         limits,
-        carriers: carriers(&mut admin, has_log, has_general_log),
+        carriers: carriers(&mut admin, has_log, &statements),
     })
 }
 
@@ -99,7 +102,7 @@ fn logged(demand: &Demand<'_>) -> u64 {
 }
 
 /// Other receivers of every write.
-fn carriers(admin: &mut Conn, has_log: bool, has_general_log: bool) -> Vec<String> {
+fn carriers(admin: &mut Conn, has_log: bool, statements: &str) -> Vec<String> {
     let mut carriers: Vec<String> = has_log.then(|| "its binary log".to_owned()).into_iter().collect();
     if has_log {
         // The statement was renamed in MariaDB 10.5 and MySQL 8.0.22. Not every user may run it.
@@ -107,6 +110,6 @@ fn carriers(admin: &mut Conn, has_log: bool, has_general_log: bool) -> Vec<Strin
         let replicas = rows("SHOW REPLICAS").or_else(|| rows("SHOW SLAVE HOSTS")).unwrap_or(0);
         carriers.extend((replicas > 0).then(|| units::counted(replicas as u64, "replica")));
     }
-    carriers.extend(has_general_log.then(|| "its general log of statements".to_owned()));
+    carriers.extend((!statements.is_empty()).then(|| format!("its log of statements ({statements})")));
     carriers
 }

@@ -22,10 +22,12 @@ const TOLD: &str = "SELECT unnest(ARRAY[
         (SELECT spcname FROM pg_tablespace t JOIN pg_database d ON d.dattablespace = t.oid WHERE datname = current_database()))), ''),
     greatest(pg_size_bytes(current_setting('max_wal_size')), pg_size_bytes(current_setting('wal_keep_size', true)))::text,
     CASE WHEN current_setting('log_statement') IN ('mod', 'all') THEN 'log_statement ' || current_setting('log_statement')
-        WHEN current_setting('log_min_duration_statement') = '0' THEN 'log_min_duration_statement 0' ELSE '' END,
+        WHEN current_setting('log_min_duration_statement') = '0' THEN 'log_min_duration_statement 0'
+        WHEN coalesce(current_setting('pgaudit.log', true), '') NOT IN ('', 'none') THEN 'pgaudit.log ' || current_setting('pgaudit.log')
+        ELSE '' END,
     current_setting('max_connections'),
     (current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
-        - (SELECT sum(numbackends) FROM pg_stat_database))::text,
+        - (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database))::text,
     pg_backend_pid()::text,
     coalesce((SELECT extract(epoch FROM clock_timestamp() - backend_start)::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), '')
 ])";
@@ -77,8 +79,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         _ => "PostgreSQL does not say what its disk has free, and it is not seen to run on this machine"
             .to_owned(),
     });
-    let left = connections_left.parse::<i64>().unwrap_or(0).max(0).unsigned_abs();
-    limits.push(ServerLimit::connections(format!("max_connections {connections}"), left));
+    let left = connections_left.parse::<i64>().ok().map(|left| left.max(0).unsigned_abs());
+    limits.extend(left.map(|left| ServerLimit::connections(format!("max_connections {connections}"), left)));
     Ok(Intent {
         makes: format!("makes a schema `{OURS}...` in the database `{database}`"),
         pronoun: "it",
