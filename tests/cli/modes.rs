@@ -110,11 +110,13 @@ fn read_only() -> Outcome {
     Ok(())
 }
 
-/// Subscribers stop at a table that they lack, and a standby is not written to. Other databases of the same server are used.
+/// Subscribers stop at a table that they lack, and neither a standby nor a template is written to. Other databases of the same
+/// server are used.
 fn published() -> Outcome {
     let (theirs, work) = (postgres(&["wal_level=logical"]), Work::new());
     let of = |theirs: &Theirs| quick("postgres/bytea", &format!("--set postgres.url={}", theirs.url));
     work.say(&of(&standby(&theirs, &[]))).refused(&["the server is a standby", "name its primary"]);
+    work.say(&of(&theirs).replace("/postgres", "/template1")).refused(&["the database is a template"]);
     psql(&theirs.url, "CREATE DATABASE other; CREATE PUBLICATION everything FOR ALL TABLES;")?;
     psql(&theirs.url, "SELECT pg_create_logical_replication_slot('theirs', 'pgoutput')")?;
     work.say(&of(&theirs))

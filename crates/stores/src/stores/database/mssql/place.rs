@@ -82,6 +82,18 @@ pub(super) fn check_version(admin: &mut MsSqlConnection) -> Result<()> {
     is_too_old(&version).map_or(Ok(()), |why| Err(Error::Failed(anyhow!(why))))
 }
 
+/// Refuses a database of the server's own, such as the default one of most logins. Its files would keep the size that a run makes
+/// them grow to, and every new database copies `model`.
+pub(super) fn check_database(admin: &mut MsSqlConnection) -> Result<()> {
+    const OF_SERVER_MAX: u32 = 4;
+    let id = admin.text(statements::DATABASE_ID)?.and_then(|id| id.trim().parse::<u32>().ok());
+    ensure!(
+        id.is_none_or(|id| id > OF_SERVER_MAX),
+        "the database is one of the server's own; name another one behind the host, as in mssql://USER:PASSWORD@HOST/DATABASE"
+    );
+    Ok(())
+}
+
 /// True if the server accepts appending to blobs; tried on a row that is not kept.
 pub(super) fn writes_pieces(admin: &mut MsSqlConnection, statements: &MsSqlStatements) -> Result<bool> {
     let tried = MsSqlStatements {
@@ -147,15 +159,16 @@ fn has_table(admin: &mut MsSqlConnection, schema: &str, table: &str) -> Result<b
     Ok(admin.query(statements::HAS_TABLE, &[&schema, &table], &mut |_| Ok(()))? > 0)
 }
 
-/// Drops our tables and then the schema, which must be empty.
+/// Drops our tables and then the schema, which must be empty; what is dropped already is no error.
 pub(super) fn drop_schema(admin: &mut MsSqlConnection, schema: &str) -> Result<()> {
-    // The mark is dropped last, so that a partial removal is still recognized as ours.
-    for table in ["blobs", MARK] {
-        if has_table(admin, schema, table)? {
-            admin.batch(&statements::drop_table(schema, table))?;
-        }
+    if has_table(admin, schema, "blobs")? {
+        admin.batch(&statements::drop_table(schema, "blobs"))?;
     }
-    admin.batch(&statements::drop_schema(schema))
+    // The mark goes with the schema, so that a partial removal is still recognized as ours.
+    if has_table(admin, schema, MARK)? {
+        admin.batch(&statements::drop_marked(schema))?;
+    }
+    Ok(())
 }
 
 /// Removes schemas of killed runs: those with our mark whose owner is certainly gone. Skips schemas that cannot be read.

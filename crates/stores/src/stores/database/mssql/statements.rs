@@ -38,6 +38,9 @@ pub(super) const DELAYED_DURABILITY: &str =
 
 pub(super) const DATABASE: &str = "SELECT DB_NAME()";
 
+/// The number of the database: at most 4 for the server's own (master, tempdb, model, msdb).
+pub(super) const DATABASE_ID: &str = "SELECT CAST(DB_ID() AS nvarchar(10))";
+
 /// The log retention: with `FULL` the log grows until it is backed up.
 pub(super) const RECOVERY_MODEL: &str =
     "SELECT CAST(recovery_model_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()";
@@ -100,8 +103,14 @@ pub(super) fn drop_table(schema: &str, table: &str) -> String {
     format!("DROP TABLE {schema}.{table}")
 }
 
-pub(super) fn drop_schema(schema: &str) -> String {
+fn drop_schema(schema: &str) -> String {
     format!("DROP SCHEMA {schema}")
+}
+
+/// Drops the mark and the schema, which is empty then, or neither.
+pub(super) fn drop_marked(schema: &str) -> String {
+    let (mark, commit) = (drop_table(schema, MARK), Commit::Plain.statement());
+    format!("{BEGIN}; {mark}; {}; {commit}", drop_schema(schema))
 }
 
 /// For a person to run, whatever is left of the schema.
@@ -336,11 +345,13 @@ mod tests {
         let schema = "blobwise_0123456789abcdef";
         let mut all: BTreeSet<String> =
             ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"].map(session).into();
-        all.extend([BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, FREE].map(str::to_owned));
+        all.extend(
+            [BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, DATABASE_ID, FREE].map(str::to_owned),
+        );
         all.extend(FACTS.iter().map(|(_, sql)| (*sql).to_owned()));
         all.extend([false, true].map(left_in_files));
         all.extend(
-            [create_schema, create_mark, set_owner, owner, drop_schema, drop_by_hand, pages, space_used]
+            [create_schema, create_mark, set_owner, owner, drop_marked, drop_by_hand, pages, space_used]
                 .map(|of| of(schema)),
         );
         all.extend(["blobs", MARK].map(|table| drop_table(schema, table)));

@@ -292,12 +292,18 @@ pub(super) fn check_theirs(admin: &mut PostgresClient, durability: Durability) -
     check_durability(admin, durability)
 }
 
-/// Refuses a standby, and a role or database that is set to read-only. That is the owner's intention, which a session could
-/// silently override.
+/// Refuses a standby, a template, and a role or database that is set to read-only. That is the owner's intention, which a session
+/// could silently override.
 fn check_writes(admin: &mut PostgresClient) -> Result<()> {
     ensure!(
         admin.number("SELECT pg_is_in_recovery()", &[])? != Some(1),
         "the server is a standby, to which nobody writes; name its primary"
+    );
+    let is_template = "SELECT datistemplate FROM pg_database WHERE datname = current_database()";
+    ensure!(
+        admin.number(is_template, &[])? != Some(1),
+        "the database is a template, from which nobody can create another one while a run is connected to it; name another one in \
+         the URL"
     );
     ensure!(
         admin.texts("SHOW default_transaction_read_only", &[])?.concat() != "on",
