@@ -394,7 +394,6 @@ fn the_page_of_servers_lists_the_rights_that_a_user_needs() {
             let without = match right.without {
                 RightFallback::Refused => "is refused",
                 RightFallback::Lacks(what) => what,
-                RightFallback::Fails => "fails with the server's error",
             };
             let Right { to, needed_for, .. } = right;
             text += &format!("| {} | {} | {to} | {needed_for} | {without} |\n", of.server, names.join(", "));

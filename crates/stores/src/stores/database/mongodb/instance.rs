@@ -11,7 +11,7 @@ use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::removal::{PATIENCE, remove_all};
 use crate::stores::common::servers::{OURS, Owner, PlaceKind, START_PATIENCE, STOP_PATIENCE};
-use crate::wire::mongodb::{MongoClient, configure};
+use crate::wire::mongodb::{MongoClient, UNAUTHORIZED, code_of, configure};
 
 /// The collection that marks a database as ours and names its owner.
 const MARK: &str = "made_by_blobwise";
@@ -119,6 +119,29 @@ pub(super) fn mark(admin: &MongoClient, dir: &Path) -> Result<()> {
     let mark = doc! { "machine": machine, "dir": used_by };
     let marks = admin.database().collection::<Document>(MARK);
     admin.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })
+}
+
+/// The roles that a run needs, in place of the server's refusal for the lack of one.
+pub(super) fn or_missing_roles(error: Error, options: &ClientOptions) -> Error {
+    let code = match &error {
+        Error::Failed(why) => why.downcast_ref().and_then(code_of),
+        _ => None,
+    };
+    let credential = options.credential.as_ref().filter(|_| code == Some(UNAUTHORIZED));
+    let Some((credential, user)) = credential.and_then(|of| Some((of, of.username.as_ref()?))) else {
+        return error;
+    };
+    let source = credential.source.as_deref().unwrap_or("admin");
+    let grant = Grant {
+        before: format!("db.getSiblingDB('{source}').grantRolesToUser('{user}', ["),
+        rights: ["readWriteAnyDatabase", "dbAdminAnyDatabase"]
+            .map(|role| format!("{{role: '{role}', db: 'admin'}}"))
+            .into(),
+        between: ", ",
+        after: "])".to_owned(),
+    };
+    let by = "this command gives them";
+    Error::failed(MissingRights { user: user.clone(), by, grants: vec![grant], between: "; " })
 }
 
 /// Finds the database again after the store was closed.

@@ -20,7 +20,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
     let room = free.map(|left| ServerLimit::disk(disk, left, "stops", taken));
     let unknown = room.is_none().then(|| "the server does not say what its disk has free".to_owned());
     let status = admin.ask(doc! { "serverStatus": 1 })?.unwrap_or_default();
-    let connections = value_at(&status, &["connections", "available"]).and_then(|left| left.parse::<u64>().ok());
+    let connections =
+        value_at(&status, &["connections", "available"]).and_then(|left| left.parse::<u64>().ok());
     let connections = connections.map(|left| ServerLimit {
         // A client of the driver has a second one, which monitors the server.
         takes: Box::new(|demand| 2 * demand.connections),

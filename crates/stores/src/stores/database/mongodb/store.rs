@@ -94,7 +94,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
     let database = match setup.mode {
         _ if instance.is_some() => instance::PRIVATE_DATABASE.to_owned(),
         Mode::Create => {
-            instance::remove_stale(&options)?;
+            instance::remove_stale(&options).map_err(|error| instance::or_missing_roles(error, &options))?;
             own_name()
         }
         Mode::Open => instance::find_database(&options, setup.dir)?,
@@ -103,7 +103,7 @@ pub(super) fn open(setup: &Setup, speaker: Speaker, shape: MongoLayout) -> Resul
     let made = (setup.mode == Mode::Create && instance.is_none()).then(|| format!("the database {database}"));
     if made.is_some() {
         // Nothing is left of a mark that the server refuses: it is what makes the database.
-        instance::mark(&admin, setup.dir)?;
+        instance::mark(&admin, setup.dir).map_err(|error| instance::or_missing_roles(error, &options))?;
     }
     let store = Box::new(Mongo::new(setup, speaker, shape, (options, admin), database, instance));
     let outcome = store.prepare(setup);

@@ -94,6 +94,19 @@ pub(super) fn check_database(admin: &mut MsSqlConnection) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a user who lacks a right that every run needs.
+pub(super) fn check_rights(admin: &mut MsSqlConnection) -> Result<()> {
+    let mut lacking = Vec::new();
+    for right in statements::RIGHTS {
+        if admin.text(&statements::has_right(right))?.as_deref() == Some("0") {
+            lacking.push(right.to_owned());
+        }
+    }
+    let user = admin.text(statements::USER)?.unwrap_or_default();
+    let (before, after) = ("GRANT ".to_owned(), format!(" TO {user}"));
+    MissingRights::sql(&user, vec![Grant { before, rights: lacking, between: ", ", after }]).refuse()
+}
+
 /// True if the server accepts appending to blobs; tried on a row that is not kept.
 pub(super) fn writes_pieces(admin: &mut MsSqlConnection, statements: &MsSqlStatements) -> Result<bool> {
     let tried = MsSqlStatements {

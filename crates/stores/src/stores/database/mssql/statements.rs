@@ -41,6 +41,17 @@ pub(super) const DATABASE: &str = "SELECT DB_NAME()";
 /// The number of the database: at most 4 for the server's own (master, tempdb, model, msdb).
 pub(super) const DATABASE_ID: &str = "SELECT CAST(DB_ID() AS nvarchar(10))";
 
+/// The rights on the database that every run needs.
+pub(super) const RIGHTS: [&str; 2] = ["CREATE SCHEMA", "CREATE TABLE"];
+
+/// Whether the user has a right on the database: `1` or `0`.
+pub(super) fn has_right(right: &str) -> String {
+    format!("SELECT CAST(HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', '{right}') AS nvarchar(1))")
+}
+
+/// The user, quoted for statements.
+pub(super) const USER: &str = "SELECT QUOTENAME(USER_NAME())";
+
 /// The log retention: with `FULL` the log grows until it is backed up.
 pub(super) const RECOVERY_MODEL: &str =
     "SELECT CAST(recovery_model_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()";
@@ -346,10 +357,12 @@ mod tests {
         let mut all: BTreeSet<String> =
             ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"].map(session).into();
         all.extend(
-            [BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, DATABASE_ID, FREE].map(str::to_owned),
+            [BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE, DATABASE, DATABASE_ID, USER, FREE]
+                .map(str::to_owned),
         );
         all.extend(FACTS.iter().map(|(_, sql)| (*sql).to_owned()));
         all.extend([false, true].map(left_in_files));
+        all.extend(RIGHTS.map(has_right));
         all.extend(
             [create_schema, create_mark, set_owner, owner, drop_marked, drop_by_hand, pages, space_used]
                 .map(|of| of(schema)),

@@ -39,6 +39,9 @@ pub(super) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let mut admin = MsSqlConnection::open(&address, &isolation, KEEPER_PATIENCE)?;
     place::check_version(&mut admin)?;
     place::check_database(&mut admin)?;
+    if setup.mode == Mode::Create {
+        place::check_rights(&mut admin)?;
+    }
     let commit = Commit::for_class(setup.durability, place::delayed_durability(&mut admin)?.as_deref())?;
     let schema = match setup.mode {
         Mode::Create => own_name(),
