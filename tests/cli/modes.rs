@@ -270,8 +270,8 @@ fn changed_for_good() -> Outcome {
     Ok(())
 }
 
-/// By a way to the server on which the program is killed when it is about to make its tables. A database of somebody's that is as empty
-/// stays.
+/// By a way to the server on which the program is killed when it is about to make its tables. A database of somebody's that is as
+/// empty stays.
 fn killed_before_tables(family: &str, theirs: &Theirs) -> Outcome {
     let work = Work::new();
     let stranger = "blobwise_00000000000000ab";

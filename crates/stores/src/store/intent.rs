@@ -191,6 +191,10 @@ mod tests {
         assert_eq!(room(63_125).blobs_that_fit(&DEMAND), 50);
         assert_eq!(room(1000).blobs_that_fit(&DEMAND), 0);
         assert!(ServerLimit { may_evict: true, ..room(1000) }.fits(&DEMAND));
+        let connections = |left| ServerLimit::connections("max_connections 100".to_owned(), left);
+        assert!(connections(3).fits(&DEMAND) && !connections(2).fits(&DEMAND));
+        // Fewer blobs open no fewer connections.
+        assert_eq!(connections(2).blobs_that_fit(&DEMAND), 0);
     }
 
     #[test]

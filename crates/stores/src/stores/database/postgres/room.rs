@@ -59,8 +59,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         (Ok(backend), Ok(age)) => LocalServerProcess::find(backend, &["postgres"], age, &data),
         _ => None,
     };
-    // The log is in the data directory, or behind a link in it. It is kept, whatever its size, until the archive and every holder of a
-    // slot have it, which may be never.
+    // The log is in the data directory, or behind a link in it. Whatever its size, it is kept until the archive and every holder of
+    // a slot have it, which may be never.
     let wal_bytes = match (archive.as_str(), slots.as_str()) {
         ("off", "0") => wal_bytes.parse().unwrap_or(0),
         _ => u64::MAX,
