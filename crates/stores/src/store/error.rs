@@ -10,7 +10,7 @@ pub enum Error {
     #[error("{0} is not supported by this store")]
     Unsupported(&'static str),
     /// Another writer holds a lock that this operation needs; the same call may be retried.
-    #[error("the store is busy")]
+    #[error("the store is busy: another session holds a lock that this needs")]
     Busy,
     /// No answer within [`Setup::op_timeout`]; the engine drops the session and opens another one.
     #[error("the store did not answer in time")]

@@ -52,14 +52,10 @@ pub(in crate::stores) fn remove_each<T>(
         given_up = if outcome.as_ref().is_err_and(is_gone) { given_up + 1 } else { 0 };
         let outcome = outcome.map_err(|why| match pauses.attempts() {
             1 => why,
-            attempts => {
-                let why = match why {
-                    Error::Busy => "others hold locks on it".to_owned(),
-                    why => format!("{why:#}"),
-                };
-                let paused = units::seconds(paused.as_secs_f64());
-                Error::Unavailable(anyhow!("{why}, after {attempts} attempts with {paused} of pauses"))
-            }
+            attempts => Error::Unavailable(anyhow!(
+                "{why:#}, after {attempts} attempts with {} of pauses",
+                units::seconds(paused.as_secs_f64())
+            )),
         });
         left.extend(outcome.err().map(|why| (item, why)));
     }
