@@ -309,6 +309,8 @@ pub(super) struct CandidateRun<'a> {
     pub(super) dir: PathBuf,
     /// The open store, with the durability class it was opened in.
     pub(super) open: Option<(Durability, Box<dyn Store>)>,
+    /// The class of the store that was closed last; that one is still there if none is open.
+    pub(super) closed: Option<Durability>,
     /// The catalog of uploads; opened by the first phase that has uploads.
     pub(super) catalog: Option<CatalogStore>,
     /// The expected contents of the store.
@@ -481,7 +483,10 @@ impl<'a> CandidateRun<'a> {
     pub(super) fn close(&mut self) -> Result<()> {
         self.warm = false;
         match self.open.take() {
-            Some((_, store)) => store.close().context("closing the store failed"),
+            Some((class, store)) => {
+                self.closed = Some(class);
+                store.close().context("closing the store failed")
+            }
             None => Ok(()),
         }
     }

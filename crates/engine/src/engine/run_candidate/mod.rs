@@ -126,6 +126,7 @@ fn run_in_this_process(
         tell,
         dir: dir.clone(),
         open: None,
+        closed: None,
         catalog: None,
         state: State::empty(subject.corpus),
         warm: false,
@@ -283,10 +284,16 @@ impl CandidateRun<'_> {
         self.picture()
     }
 
-    /// Removes the catalog and the store, if they are open.
+    /// Removes the catalog and the store, if they are open. A store on a server of the user's is opened for that if it could not be
+    /// opened again before.
     fn remove(&mut self) -> Result<()> {
         let apart = self.catalog.take().and_then(|catalog| catalog.apart);
         let removed = apart.map_or(Ok(()), |apart| apart.remove().context("removing the catalogue failed"));
+        let is_theirs = self.subject.candidate.traits().is_external;
+        let closed = self.closed.filter(|_| is_theirs && self.open.is_none());
+        let opened = closed.map_or(Ok(()), |class| self.open_as(class, Mode::Open));
+        let removed =
+            removed.and(opened.context("what it made on the server stays there until the next run"));
         let store = self.open.take();
         removed.and(store.map_or(Ok(()), |(_, store)| store.remove().context("removing the store failed")))
     }
