@@ -10,7 +10,6 @@ use rustix::process::{Resource, getrlimit};
 use super::candidate_run::{Disks, images_kept, setup};
 use super::ops::PlannedOp;
 use super::pilot;
-use super::room::workers_max;
 use super::run_candidate::directory_name;
 use super::work;
 use crate::corpus::Corpus;
@@ -457,7 +456,7 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidat
         other => other.into(),
     })?;
     // A server may have fewer connections for this user than the run will open.
-    let sessions = (0..workers_max(plan)).map(|_| store.session());
+    let sessions = (0..setup.workers).map(|_| store.session());
     let sessions = sessions.collect::<Result<Vec<_>, _>>().map(drop);
     store.remove()?;
     Ok(sessions?)

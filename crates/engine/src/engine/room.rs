@@ -61,10 +61,11 @@ impl UserServerStore {
 
     /// Returns what the store will put on its server, for a corpus of which it keeps values of these `sizes`.
     fn demand<'a>(&self, plan: &Plan, corpus: &Corpus, sizes: &'a [u64]) -> Demand<'a> {
-        let loads = plan.phases.iter().filter_map(Phase::load);
-        let batch = loads.map(|load| plan.batch_of(load)).max().unwrap_or(1).max(1);
+        let loads = || plan.phases.iter().filter_map(Phase::load);
+        let workers = loads().filter_map(|load| load.workers).max().unwrap_or(1).max(plan.workers);
+        let batch = loads().map(|load| plan.batch_of(load)).max().unwrap_or(1).max(1);
         let has_uploads = !self.is_catalogue && plan.phases.iter().any(Phase::has_uploads);
-        let workers = (workers_max(plan) * plan.clients) as u64;
+        let workers = (workers * plan.clients) as u64;
         let times: f64 = plan.phases.iter().map(|phase| writes(phase, plan, corpus)).sum();
         // Each phase of ageing continues where the previous one ended, so that the largest amount counts.
         let ageing = plan.phases.iter().filter_map(Phase::custom_action).filter(|action| action.ages);
@@ -134,12 +135,6 @@ impl UserServerStore {
     fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
         error.context(format!("`{}` cannot use the server at `{}`", self.label, self.shown_url()))
     }
-}
-
-/// Returns the most workers of a phase, each with a session of its own.
-pub fn workers_max(plan: &Plan) -> usize {
-    let loads = plan.phases.iter().filter_map(Phase::load);
-    loads.filter_map(|load| load.workers).max().unwrap_or(1).max(plan.workers)
 }
 
 /// Upper bound on how often a phase writes the whole corpus. 0.0 for ageing, which is counted separately.
