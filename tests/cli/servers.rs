@@ -437,14 +437,14 @@ fn serves_class_none_only(work: &Work, store: &str, url: &str, setting: &str) ->
 }
 
 fn no_fsync() -> Outcome {
-    let work = Work::new();
-    let theirs = postgres(&["fsync=off"]);
-    serves_class_none_only(
-        &work,
-        "postgres/bytea",
-        &format!("--set postgres.url={}", theirs.url),
-        "fsync off",
-    )
+    for (option, setting) in
+        [("fsync=off", "fsync off"), ("synchronous_standby_names=ghost", "synchronous_standby_names ghost")]
+    {
+        let theirs = postgres(&[option]);
+        let url = format!("--set postgres.url={}", theirs.url);
+        serves_class_none_only(&Work::new(), "postgres/bytea", &url, setting)?;
+    }
+    Ok(())
 }
 
 fn no_sync_binlog() -> Outcome {

@@ -350,8 +350,8 @@ fn check_version(admin: &mut PostgresClient) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a server that does not flush durable writes, or cannot repair a torn page after a power cut, unless the class is none.
-/// Both are server-wide settings, which we do not change.
+/// Refuses a server that does not flush durable writes, cannot repair a torn page after a power cut, or waits for a standby that is
+/// not there, unless the class is none. These are server-wide settings, which we do not change.
 fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Result<()> {
     if durability == Durability::None {
         return Ok(());
@@ -363,6 +363,16 @@ fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Resul
             value == "on",
             "the server has {setting} {value}, so that class {} is not possible; use --durability none, or a server with \
                  {setting} on",
+            durability.name()
+        );
+    }
+    // All users see that a standby is connected, and few what it has. Without any, a commit that waits for one never returns.
+    const ALONE: &str = "SELECT setting FROM pg_settings
+        WHERE name = 'synchronous_standby_names' AND setting <> '' AND NOT EXISTS (SELECT FROM pg_stat_replication)";
+    if let Some(names) = admin.texts(ALONE, &[])?.first() {
+        bail!(
+            "the server has synchronous_standby_names {names} and no standby, so that class {} is not possible; use --durability none, \
+             or connect one",
             durability.name()
         );
     }

@@ -388,7 +388,7 @@ fn open(setup: &Setup, shape: PostgresLayout) -> Result<Box<dyn Store>> {
         let schema = instance::making(&store.schema, store.host.is_theirs());
         let tables = store.tables();
         lock(&store.admin)
-            .run(&format!("BEGIN; SET LOCAL synchronous_commit = on; {schema} {tables} COMMIT"))?;
+            .run(&format!("BEGIN; SET LOCAL synchronous_commit = local; {schema} {tables} COMMIT"))?;
     }
     Ok(Box::new(store))
 }

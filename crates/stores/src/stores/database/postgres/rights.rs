@@ -7,8 +7,9 @@ use crate::wire::postgres::{ConnectionParameters, PostgresClient, StatementParam
 /// `insufficient_privilege`.
 const DENIED: &str = "42501";
 
-/// The functions for locks. Everybody may call them, unless that privilege was revoked.
-const OF_LOCKS: &str = "pg_advisory_lock_shared,pg_advisory_unlock,pg_try_advisory_lock";
+/// The functions for locks, and for a sync. Everybody may call them, unless that privilege was revoked.
+const OF_EVERY_RUN: &str =
+    "pg_advisory_lock_shared,pg_advisory_unlock,pg_logical_emit_message,pg_try_advisory_lock";
 
 /// The same for large objects.
 const OF_LARGE_OBJECTS: &str = "lo_create,lo_from_bytea,lo_get,lo_lseek64,lo_open,lo_unlink,loread,lowrite";
@@ -38,7 +39,8 @@ pub(super) fn check(admin: &mut PostgresClient, shape: &PostgresLayout) -> Resul
         grants.push(Grant::on_object(&format!("TABLESPACE {name}"), owned(&["CREATE"]), user));
     }
     let has_objects = matches!(shape, PostgresLayout::LargeObject { .. });
-    let called = if has_objects { format!("{OF_LOCKS},{OF_LARGE_OBJECTS}") } else { OF_LOCKS.to_owned() };
+    let called =
+        if has_objects { format!("{OF_EVERY_RUN},{OF_LARGE_OBJECTS}") } else { OF_EVERY_RUN.to_owned() };
     let functions = admin.texts(FUNCTIONS, &[StatementParameter::Bytes(called.as_bytes())])?;
     let (before, after) = ("GRANT EXECUTE ON FUNCTION ".to_owned(), format!(" TO {user}"));
     grants.push(Grant { before, rights: functions, between: ", ", after });
