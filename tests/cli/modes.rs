@@ -174,6 +174,10 @@ fn databases(theirs: &Theirs) -> anyhow::Result<Vec<String>> {
 /// Of a server with one mode after the other: a run is killed, the next one removes what it left, and all ways of asking do.
 fn in_modes(family: &str, theirs: &Theirs, modes: &[&str]) -> Outcome {
     mysql::Conn::new(theirs.url.as_str())?.query_drop(ODD)?;
+    if family == "mariadb" {
+        let odd = "SET GLOBAL idle_transaction_timeout = 1";
+        mysql::Conn::new(theirs.url.as_str())?.query_drop(odd)?;
+    }
     for mode in modes {
         mysql::Conn::new(theirs.url.as_str())?.query_drop(format!("SET GLOBAL sql_mode = '{mode}'"))?;
         let work = Work::new();

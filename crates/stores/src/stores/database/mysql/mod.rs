@@ -271,14 +271,19 @@ impl MySqlProduct {
     /// The SET statement of a candidate's sessions.
     fn of_session(self, options: &Options) -> String {
         let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
-        // A limit of the server's on the time of a statement would end ops early, and removals half-way.
-        let (variable, limit) = match self {
-            MySqlProduct::MySql => ("transaction_isolation", "max_execution_time"),
-            MySqlProduct::MariaDb => ("tx_isolation", "max_statement_time"),
+        // Limits of the server's on the time of a statement would end ops early, and removals half-way; those on idle transactions
+        // would end reads that have a pace.
+        let (variable, unlimited) = match self {
+            MySqlProduct::MySql => ("transaction_isolation", "SESSION max_execution_time = 0"),
+            MySqlProduct::MariaDb => (
+                "tx_isolation",
+                "SESSION max_statement_time = 0, SESSION idle_transaction_timeout = 0, SESSION idle_readonly_transaction_timeout = 0, \
+                 SESSION idle_write_transaction_timeout = 0",
+            ),
         };
         format!(
             "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
-             SESSION {variable} = '{isolation}', SESSION {limit} = 0, {SETTLED}"
+             SESSION {variable} = '{isolation}', {unlimited}, {SETTLED}"
         )
     }
 }
