@@ -168,7 +168,19 @@ pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
         Ok(owner(&open(database)?)?.is_some_and(|owner| owner.is_gone()))
     };
     databases.retain(|database| is_gone(database).unwrap_or(false));
-    remove_databases(databases, |database| open(database)?.drop_database())
+    remove_databases(databases, |database| drop_database(&open(database)?))
+}
+
+/// Drops our database. The collection with the mark goes last: a server that ends meanwhile has dropped some collections only, and
+/// the next run recognizes the rest.
+pub(super) fn drop_database(admin: &MongoClient) -> Result<()> {
+    let database = admin.database();
+    let names = admin.run_while_busy(|| async { database.list_collection_names().await })?;
+    for name in names.iter().filter(|name| *name != MARK && !name.starts_with("system.")) {
+        let collection = database.collection::<Document>(name);
+        admin.run_while_busy(|| async { collection.drop().await })?;
+    }
+    admin.drop_database()
 }
 
 /// Removes each database, independently of the others.

@@ -299,7 +299,7 @@ impl Store for Mongo {
     fn remove(self: Box<Self>) -> Result<()> {
         if self.instance.is_none() && !self.joined {
             let database = self.database.clone();
-            instance::remove_databases(vec![database], |_| lock(&self.admin).drop_database())?;
+            instance::remove_databases(vec![database], |_| instance::drop_database(&lock(&self.admin)))?;
         }
         self.close()
     }
