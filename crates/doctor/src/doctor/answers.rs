@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::facts::{Inspector, Row, SourceAnswer, SubjectFacts, UnknownReason, or_zero};
-use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, when};
 use crate::host::machine::uptime;
 use crate::units;
 
@@ -55,6 +55,5 @@ fn judge(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
     let (shortest, middle) = (or_zero(row, "shortest_ns"), or_zero(row, "middle_ns"));
     let (shown, of) = (units::nanoseconds(shortest), or_zero(row, "asked"));
     let figure = format!("{shown}, and {} in the middle of {of}", units::nanoseconds(middle));
-    Ok(CheckResult::new(when(shortest >= FAR_NS, Answer::Look), shortest, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(shortest >= FAR_NS, Answer::Look), shortest, figure))
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::facts::{Row, SourceAnswer, SubjectFacts, UnknownReason, number, or_zero, text};
-use super::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, Judge, when};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, Judge};
 use super::statements::asked;
 use crate::units;
 
@@ -222,11 +222,9 @@ pub fn finding(mut columns: Vec<ColumnStatistics>, database: f64, store: &str) -
     };
     let named: Vec<String> = found.iter().map(|column| column.description(database)).collect();
     let share = first.bytes / database.max(1.0);
-    let mut finding = CheckResult::new(when(true, Answer::Look), share, named[0].clone())
-        .with_period(FigurePeriod::Now)
-        .naming(named);
-    finding.try_this = Some(format!("blobwise run --stores files/hashed,sqlite,{store} {}", first.corpus()));
-    finding
+    let try_this = format!("blobwise run --stores files/hashed,sqlite,{store} {}", first.corpus());
+    let finding = CheckResult::now(Answer::Look, share, named[0].clone()).naming(named);
+    CheckResult { try_this: Some(try_this), ..finding }
 }
 
 #[cfg(test)]

@@ -122,9 +122,19 @@ impl CheckResult {
         }
     }
 
+    /// A finding whose figure is of this moment.
+    pub fn now(answer: Answer, value: f64, figure: String) -> CheckResult {
+        CheckResult::new(answer, value, figure).with_period(FigurePeriod::Now)
+    }
+
     /// A finding of this moment that has no number.
     pub fn in_words(answer: Answer, figure: String) -> CheckResult {
-        CheckResult { value: None, ..CheckResult::new(answer, 0.0, figure).with_period(FigurePeriod::Now) }
+        CheckResult { value: None, ..CheckResult::now(answer, 0.0, figure) }
+    }
+
+    /// A finding whose answer is `answer` if it names something, and otherwise [`Answer::Ok`].
+    pub fn of_named(answer: Answer, value: f64, figure: String, named: Vec<String>) -> CheckResult {
+        CheckResult::new(when(!named.is_empty(), answer), value, figure).naming(named)
     }
 
     /// Sets the period.
@@ -177,8 +187,46 @@ pub fn shipped_cache(name: &str, [cache, data]: [f64; 2], units: [&str; 4]) -> C
     const SHIPPED: f64 = 134_217_728.0;
     let [shown, of] = [cache, data].map(|bytes| as_configured(bytes, units));
     let figure = format!("{name} = {shown}, for {of} of data");
-    CheckResult::new(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure)
-        .with_period(FigurePeriod::Now)
+    CheckResult::now(when(cache <= SHIPPED && data > cache, Answer::Look), cache, figure)
+}
+
+/// Finding for a cache: by the share of the time of queries that went into reading what it lacked, or, if that is not timed, by the
+/// share of reads, which counts only if the cache is smaller than the data. `words` describes the reads.
+pub fn cache_misses(of_time: Option<f64>, of_reads: f64, is_smaller: bool, words: String) -> CheckResult {
+    match of_time {
+        Some(share) => {
+            let figure = format!("{} of the time of queries; {words}", units::percent(share));
+            CheckResult::new(when(share > 0.05, Answer::Look), share, figure)
+        }
+        None => CheckResult::new(when(of_reads > 0.01 && is_smaller, Answer::Look), of_reads, words),
+    }
+}
+
+/// Finding for the number of connections, out of those that a server allows.
+pub fn connections(used: f64, most: f64) -> CheckResult {
+    let answer = when(used > most * 0.8, Answer::Look);
+    CheckResult::now(answer, used / most.max(1.0), format!("{used:.0} of {most:.0}"))
+}
+
+/// Finding for figures of several things: those for which `is_much` are named, the largest first. If there are none, the figure is
+/// the largest, or `none` without any thing. `thing` is the word for what is counted, if it is not clear.
+pub fn largest<T>(
+    mut all: Vec<(f64, T)>,
+    is_much: impl Fn(&(f64, T)) -> bool,
+    words: impl Fn(&(f64, T)) -> String,
+    thing: Option<&str>,
+    none: &str,
+) -> CheckResult {
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let named: Vec<String> = all.iter().filter(|one| is_much(one)).map(&words).collect();
+    let count = || thing.map_or_else(|| named.len().to_string(), |thing| units::counted(named.len(), thing));
+    let figure = match (named.first(), all.first()) {
+        (Some(first), _) => format!("{}: {first}", count()),
+        (None, Some(most)) => format!("the most is {}", words(most)),
+        (None, None) => none.to_owned(),
+    };
+    let most = all.first().map_or(0.0, |(most, _)| *most);
+    CheckResult::of_named(Answer::Look, most, figure, named)
 }
 
 /// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
@@ -187,8 +235,17 @@ pub fn covered_indexes(named: Vec<String>, all: usize) -> CheckResult {
         Some(first) => format!("{} of {all} are covered by another: {first}", named.len()),
         None => format!("none of {all} is covered by another"),
     };
-    let answer = when(!named.is_empty(), Answer::Look);
-    CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named)
+    CheckResult::of_named(Answer::Look, named.len() as f64, figure, named).with_period(FigurePeriod::Now)
+}
+
+/// Finding for indexes that nothing has used for as long as uses were counted, in seconds.
+pub fn unused_indexes(named: Vec<String>, counted: f64) -> CheckResult {
+    let figure = match named.first() {
+        Some(first) => format!("{}: {first}", named.len()),
+        None => "none in a table that was used".to_owned(),
+    };
+    CheckResult::of_named(Answer::Look, named.len() as f64, figure, named)
+        .with_period(FigurePeriod::Seconds(counted))
 }
 
 /// Finding for mostly empty indexes, from the density (per cent) of each; `none` is the text for no indexes.
@@ -204,8 +261,7 @@ pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String
     };
     let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
-    let answer = when(!named.is_empty(), Answer::Look);
-    CheckResult::new(answer, emptiest.0 / 100.0, figure).with_period(FigurePeriod::Now).naming(named)
+    CheckResult::of_named(Answer::Look, emptiest.0 / 100.0, figure, named).with_period(FigurePeriod::Now)
 }
 
 /// Minimum ages of counters, in seconds.
@@ -224,6 +280,14 @@ impl Default for LeastAges {
 }
 
 impl LeastAges {
+    /// Fails if a server was started too recently, `up` seconds ago, for its cache to be judged.
+    pub fn check_cache(&self, up: f64) -> Result<(), UnknownReason> {
+        if up < self.cache {
+            return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
+        }
+        Ok(())
+    }
+
     /// Formats them as the flag is written.
     pub fn as_flags(&self) -> String {
         let time = |seconds: f64| match seconds % 3600.0 {

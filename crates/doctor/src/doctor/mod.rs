@@ -71,36 +71,22 @@ fn server(scheme: &str, url: &str) -> Result<(SubjectKind, Connect)> {
     match scheme {
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => {
-            let config = postgres::parse(url)?;
-            let connect = move || Ok(Box::new(postgres::connect(&config)?) as Box<dyn Inspector>);
-            Ok((SubjectKind::PostgreSql, Box::new(connect)))
+            Ok((SubjectKind::PostgreSql, connector(postgres::parse(url)?, postgres::connect)))
         }
         #[cfg(feature = "mysql")]
-        "mysql" | "mariadb" => {
-            let opts = mysql::parse(url)?;
-            let connect = move || Ok(Box::new(mysql::connect(&opts)?) as Box<dyn Inspector>);
-            Ok((SubjectKind::MySql, Box::new(connect)))
-        }
+        "mysql" | "mariadb" => Ok((SubjectKind::MySql, connector(mysql::parse(url)?, mysql::connect))),
         #[cfg(feature = "redis")]
         "redis" | "redis+unix" | "valkey" | "valkey+unix" | "rediss" | "valkeys" => {
-            let place = redis::parse(url)?;
-            let connect = move || Ok(Box::new(redis::connect(&place)?) as Box<dyn Inspector>);
-            Ok((SubjectKind::Redis, Box::new(connect)))
+            Ok((SubjectKind::Redis, connector(redis::parse(url)?, redis::connect)))
         }
         #[cfg(feature = "mongodb")]
         "mongodb" | "mongodb+srv" => {
-            let options = mongodb::parse(url)?;
-            let connect = move || Ok(Box::new(mongodb::connect(&options)?) as Box<dyn Inspector>);
-            Ok((SubjectKind::MongoDb, Box::new(connect)))
+            Ok((SubjectKind::MongoDb, connector(mongodb::parse(url)?, mongodb::connect)))
         }
         #[cfg(not(feature = "mongodb"))]
         "mongodb" | "mongodb+srv" => bail!("this program was built without the feature mongodb"),
         #[cfg(feature = "mssql")]
-        "mssql" | "sqlserver" => {
-            let address = mssql::parse(url)?;
-            let connect = move || Ok(Box::new(mssql::connect(&address)?) as Box<dyn Inspector>);
-            Ok((SubjectKind::MsSql, Box::new(connect)))
-        }
+        "mssql" | "sqlserver" => Ok((SubjectKind::MsSql, connector(mssql::parse(url)?, mssql::connect))),
         #[cfg(not(feature = "mssql"))]
         "mssql" | "sqlserver" => bail!("this program was built without the feature mssql"),
         "memcached" => {
@@ -108,6 +94,10 @@ fn server(scheme: &str, url: &str) -> Result<(SubjectKind, Connect)> {
         }
         _ => bail!("`{scheme}` is none of the schemes that are known here: {}", SCHEMES.join(", ")),
     }
+}
+
+fn connector<A: 'static, I: Inspector + 'static>(address: A, connect: fn(&A) -> Result<I>) -> Connect {
+    Box::new(move || Ok(Box::new(connect(&address)?) as Box<dyn Inspector>))
 }
 
 /// URL schemes that this build supports.

@@ -1,7 +1,7 @@
 //! Judges sessions that are idle in a transaction or wait for another, in the same way for all servers that report them.
 
 use super::facts::{Row, text};
-use super::finding::{Answer, CheckResult, FigurePeriod, when};
+use super::finding::{Answer, CheckResult, when};
 use crate::units;
 
 /// Finding for sessions that have been idle in a transaction for too long; each has its seconds and its id.
@@ -19,9 +19,7 @@ pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> CheckResult {
         Some(first) => format!("{} of {all}: {first}", named.len()),
         None => format!("{all}, the longest for {}", units::seconds(longest)),
     };
-    CheckResult::new(when(longest >= LONG, Answer::Look), longest, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named)
+    CheckResult::now(when(longest >= LONG, Answer::Look), longest, figure).naming(named)
 }
 
 /// Finding for sessions that waited for another at both looks, and for deadlocks between them. Each pair has a session at the first

@@ -1,7 +1,7 @@
 //! Judges queries that run too often, in the same way for all servers with statement statistics.
 
 use super::facts::{Row, SubjectFacts, UnknownReason, growth, text};
-use super::finding::{Answer, Check, CheckQuestion, CheckResult, Judge, when};
+use super::finding::{Answer, Check, CheckQuestion, CheckResult, Judge};
 use crate::units;
 
 /// The frequent query check, without the sources of one kind of server. Its judge calls [`frequent`] with the names of the source
@@ -74,7 +74,7 @@ pub fn frequent(facts: &SubjectFacts, source: &str, time: &str) -> Result<CheckR
     let often = asked.iter().filter(|asked| asked.rate >= 100.0 && asked.of_time >= 0.1);
     let named: Vec<String> = often.map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), asked[0].rate, figure).naming(named))
+    Ok(CheckResult::of_named(Answer::Look, asked[0].rate, figure, named))
 }
 
 /// Finding for queries that read far more than they send: above a hundred times as much, with 10 % of the time or more, and at
@@ -97,7 +97,7 @@ pub fn wasteful(
     };
     let named: Vec<String> = asked.iter().filter(is_too_much).map(words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
-    CheckResult::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named)
+    CheckResult::of_named(Answer::Look, ratio(&asked[0]), figure, named)
 }
 
 #[cfg(test)]

@@ -109,9 +109,7 @@ fn available(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknown
     let figure = format!("{free} of {all} are available ({})", units::percent(share));
     // Without pressure information in the kernel, little memory alone is worth a look.
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
-        return Ok(
-            CheckResult::new(when(share < 0.1, Answer::Look), share, figure).with_period(FigurePeriod::Now)
-        );
+        return Ok(CheckResult::now(when(share < 0.1, Answer::Look), share, figure));
     };
     let waited = share_of(waited, facts.seconds());
     let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);

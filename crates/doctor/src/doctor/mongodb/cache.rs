@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::{SubjectFacts, UnknownReason, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, connections, share_of, when,
 };
 use crate::units;
 
@@ -46,7 +46,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "`connections` of serverStatus",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().connections",
-        judge: connections,
+        judge: connected,
     },
     Check {
         id: "mongo-safe",
@@ -70,9 +70,7 @@ fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownR
     let up = facts.number("status", "uptime")?;
     let asked = facts.growth("status", "wiredTiger.cache.pages requested from the cache")?;
     let read = facts.growth("status", "wiredTiger.cache.pages read into cache")?;
-    if up < ages.cache {
-        return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
-    }
+    ages.check_cache(up)?;
     if asked < FEW {
         return Err(format!("{asked:.0} pages were asked for between the looks, and {FEW:.0} are needed"));
     }
@@ -98,16 +96,12 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
     let dirty = facts.number("status", "wiredTiger.cache.tracked dirty bytes in the cache")? / most;
     let (of, to_write) = (units::percent(used), units::percent(dirty));
     let figure = format!("{of} of {} used, {to_write} to be written", units::bytes(most));
-    Ok(CheckResult::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
+fn connected(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("status", "connections.current")?;
-    let most = used + facts.number("status", "connections.available")?;
-    let share = used / most.max(1.0);
-    let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(share > 0.8, Answer::Look), share, figure).with_period(FigurePeriod::Now))
+    Ok(connections(used, used + facts.number("status", "connections.available")?))
 }
 
 fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

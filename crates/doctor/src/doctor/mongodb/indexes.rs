@@ -127,10 +127,8 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         Some(first) => format!("{} of {old}: {first}", named.len()),
         None => format!("none of {old} that were counted for long enough"),
     };
-    let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure)
-        .with_period(FigurePeriod::Seconds(ages.unused))
-        .naming(named))
+    let found = CheckResult::of_named(Answer::Look, named.len() as f64, figure, named);
+    Ok(found.with_period(FigurePeriod::Seconds(ages.unused)))
 }
 
 #[cfg(test)]

@@ -80,9 +80,7 @@ fn long(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         Some(first) => format!("{}: {first}", units::counted(named.len(), "operation")),
         None => format!("none of {}", units::counted(rows.len(), "operation")),
     };
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), longest, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named))
+    Ok(CheckResult::of_named(Answer::Look, longest, figure, named).with_period(FigurePeriod::Now))
 }
 
 fn waiting(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

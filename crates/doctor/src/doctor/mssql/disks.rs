@@ -1,7 +1,7 @@
 //! Checks of the server's files, volumes and damaged pages.
 
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -99,7 +99,7 @@ fn waits(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
     let named: Vec<String> =
         told.into_iter().filter(|(each, _)| *each >= LONG_MS).map(|(_, words)| words).collect();
     let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {slowest}"));
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::of_named(Answer::Look, most, figure, named))
 }
 
 fn describe_latency(row: &Row, what: &str, each: f64, count: f64) -> String {
@@ -133,7 +133,7 @@ fn full(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
     let named: Vec<String> =
         told.into_iter().filter(|(share, _)| *share > 0.9).map(|(_, words)| words).collect();
     let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
-    Ok(CheckResult::new(answer, most, fullest).with_period(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::now(answer, most, fullest).naming(named))
 }
 
 fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -142,9 +142,7 @@ fn suspect(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRe
         rows.iter().map(|row| format!("{:.0} of `{}`", or_zero(row, "broken"), text(row, "name"))).collect();
     let all: f64 = rows.iter().map(|row| or_zero(row, "broken")).sum();
     let figure = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
-    Ok(CheckResult::new(when(all > 0.0, Answer::Bad), all, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named))
+    Ok(CheckResult::now(when(all > 0.0, Answer::Bad), all, figure).naming(named))
 }
 
 fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -174,5 +172,5 @@ fn states(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         first => when(first.is_some(), Answer::Look),
     };
     let figure = named.first().cloned().unwrap_or_else(|| "all that are to be open are open".to_owned());
-    Ok(CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::now(answer, named.len() as f64, figure).naming(named))
 }

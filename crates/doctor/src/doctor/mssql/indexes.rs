@@ -3,7 +3,8 @@
 use super::{is_alone, is_used, up_long_enough};
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, emptiest_index, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, emptiest_index,
+    largest, unused_indexes, when,
 };
 use crate::units;
 
@@ -127,58 +128,40 @@ pub(super) const CHECKS: &[Check] = &[
 /// Below this, a full scan is as fast as an index.
 const LARGE_ROWS: f64 = 10_000.0;
 
-/// Formats the first finding with the count; or the largest value that was not enough; or `none`.
-fn first_of(named: &[String], most: Option<String>, none: &str) -> String {
-    match (named.first(), most) {
-        (Some(first), _) => format!("{}: {first}", named.len()),
-        (None, Some(most)) => format!("the most is {most}"),
-        (None, None) => none.to_owned(),
-    }
-}
-
 fn missing(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let mut wanted: Vec<(f64, &Row)> = facts
+    let wanted = facts
         .pairs("missing", "id")?
         .iter()
         .map(|pair| (growth(pair, "uses"), pair.1))
         .filter(|(uses, row)| *uses > 0.0 && or_zero(row, "table_rows") >= LARGE_ROWS)
         .collect();
-    wanted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words = |(uses, row): &(f64, &Row)| {
         let columns: Vec<&str> =
             ["equal", "unequal"].iter().map(|name| text(row, name)).filter(|list| !list.is_empty()).collect();
         let saved = units::percent(or_zero(row, "saved") / 100.0);
         format!("{} on {}: {} times, by {saved}", text(row, "name"), columns.join(", "), units::count(*uses))
     };
-    let is_large = |(uses, row): &&(f64, &Row)| *uses >= 10.0 && or_zero(row, "saved") >= 50.0;
-    let named: Vec<String> = wanted.iter().filter(is_large).map(words).collect();
-    let most = wanted.first().map_or(0.0, |(uses, _)| *uses);
-    let figure = first_of(&named, wanted.first().map(words), "none was wanted in a table of 10,000 rows");
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    let is_large = |(uses, row): &(f64, &Row)| *uses >= 10.0 && or_zero(row, "saved") >= 50.0;
+    Ok(largest(wanted, is_large, words, None, "none was wanted in a table of 10,000 rows"))
 }
 
 fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let mut scanned: Vec<(f64, f64, &str)> = facts
+    let mut scanned: Vec<(f64, (f64, &Row))> = facts
         .pairs("tables", "id")?
         .iter()
         .map(|pair| {
             let scans = growth(pair, "scans");
-            (scans * or_zero(pair.1, "table_rows"), scans, pair.1)
+            (scans * or_zero(pair.1, "table_rows"), (scans, pair.1))
         })
-        .filter(|(rows, ..)| *rows > 0.0)
-        .map(|(rows, scans, row)| (rows, scans, text(row, "name")))
+        .filter(|(rows, _)| *rows > 0.0)
         .collect();
-    let all: f64 = scanned.iter().map(|(rows, ..)| rows).sum();
-    scanned.retain(|(rows, scans, _)| rows / scans >= LARGE_ROWS);
-    scanned.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = |(rows, scans, name): &(f64, f64, &str)| {
-        format!("`{name}`: {scans:.0} scans of {} rows", units::count(rows / scans))
+    let all: f64 = scanned.iter().map(|(rows, _)| rows).sum();
+    scanned.retain(|(rows, (scans, _))| rows / scans >= LARGE_ROWS);
+    let words = |(rows, (scans, row)): &(f64, (f64, &Row))| {
+        format!("`{}`: {scans:.0} scans of {} rows", text(row, "name"), units::count(rows / scans))
     };
-    let is_often = |(rows, scans, _): &&(f64, f64, &str)| *scans >= 10.0 && *rows >= all * 0.05;
-    let named: Vec<String> = scanned.iter().filter(is_often).map(words).collect();
-    let most = scanned.first().map_or(0.0, |(rows, ..)| *rows);
-    let figure = first_of(&named, scanned.first().map(words), "no table of 10,000 rows was gone through");
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    let is_often = |(rows, (scans, _)): &(f64, (f64, &Row))| *scans >= 10.0 && *rows >= all * 0.05;
+    Ok(largest(scanned, is_often, words, None, "no table of 10,000 rows was gone through"))
 }
 
 fn shown(row: &Row) -> String {
@@ -237,7 +220,7 @@ fn disabled(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownR
         Some(first) => format!("{} of {}: {first}", named.len(), rows.len()),
         None => format!("none of {}", rows.len()),
     };
-    Ok(CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::now(answer, named.len() as f64, figure).naming(named))
 }
 
 /// Seconds for which uses of indexes have been counted: since the server's start, or since the creation or restore of the
@@ -287,14 +270,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
     };
     let words = |row: &Row| format!("{} ({})", shown(row), units::bytes(or_zero(row, "bytes")));
     let named: Vec<String> = facts.rows("indexes")?.iter().filter(is_idle).map(words).collect();
-    let figure = match named.first() {
-        Some(first) => format!("{}: {first}", named.len()),
-        None => "none in a table that was used".to_owned(),
-    };
-    let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure)
-        .with_period(FigurePeriod::Seconds(counted))
-        .naming(named))
+    Ok(unused_indexes(named, counted))
 }
 
 fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -324,22 +300,17 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
             .to_owned());
     }
     let over = |row: &Row| or_zero(row, "modified") / own_rule(or_zero(row, "table_rows"), level);
-    let mut told: Vec<(f64, &Row)> = rows
+    let told = rows
         .iter()
         .filter(|row| or_zero(row, "table_rows") >= SMALL_ROWS)
         .map(|row| (over(row), row))
         .collect();
-    told.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words = |(over, row): &(f64, &Row)| {
         let changed = units::count(or_zero(row, "modified"));
         format!("{}: {changed} changed ({over:.1} times its rule)", shown(row))
     };
-    let named: Vec<String> = told.iter().filter(|(over, _)| *over >= 2.0).map(words).collect();
-    let most = told.first().map_or(0.0, |(over, _)| *over);
-    let figure = first_of(&named, told.first().map(words), "no table has 1,000 rows");
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named))
+    let found = largest(told, |(over, _)| *over >= 2.0, words, None, "no table has 1,000 rows");
+    Ok(found.with_period(FigurePeriod::Now))
 }
 
 fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -353,8 +324,7 @@ fn off(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason
         }
     }
     let figure = if off.is_empty() { "both are on".to_owned() } else { off.join(", ") };
-    Ok(CheckResult::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(!off.is_empty(), Answer::Look), off.len() as f64, figure))
 }
 
 #[cfg(test)]

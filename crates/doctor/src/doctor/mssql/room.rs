@@ -3,7 +3,7 @@
 use super::{sees_others, up_long_enough};
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, share_of, when,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, cache_misses, connections, share_of, when,
 };
 use crate::doctor::sessions;
 use crate::units;
@@ -103,7 +103,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "User Connections of sys.dm_os_performance_counters; @@MAX_CONNECTIONS",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT COUNT(*), @@MAX_CONNECTIONS FROM sys.dm_exec_sessions WHERE is_user_process = 1",
-        judge: connections,
+        judge: connected,
     },
     Check {
         id: "ms-idle-in-transaction",
@@ -141,8 +141,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         units::bytes(all),
         units::percent(share)
     );
-    Ok(CheckResult::new(when(share < 0.1 && is_low, Answer::Look), share, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(share < 0.1 && is_low, Answer::Look), share, figure))
 }
 
 fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -154,8 +153,7 @@ fn processors(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
         units::counted(count as u64, "processor")
     );
     let (before, now) = (before / count, now / count);
-    Ok(CheckResult::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure))
 }
 
 fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -168,8 +166,7 @@ fn neighbours(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
         units::percent(share),
         units::percent(available / all)
     );
-    Ok(CheckResult::new(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure))
 }
 
 fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -190,11 +187,7 @@ fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownRe
         units::bytes(memory),
         units::bytes(bytes)
     );
-    if let Some(of_time) = waiting_share(facts) {
-        let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
-        return Ok(CheckResult::new(when(of_time > 0.05, Answer::Look), of_time, figure));
-    }
-    Ok(CheckResult::new(when(share > 0.01 && bytes > memory, Answer::Look), share, words))
+    Ok(cache_misses(waiting_share(facts), share, bytes > memory, words))
 }
 
 /// Share of query time that was spent waiting for pages; `None` if no query ended.
@@ -221,23 +214,19 @@ fn most(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
     let [shown, of, for_] = [limit, all, bytes].map(units::bytes);
     let figure = format!("{shown} of {of}, for a database of {for_}");
     let answer = when(limit < all * 0.5 && bytes > limit, Answer::Look);
-    Ok(CheckResult::new(answer, limit, figure).with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(answer, limit, figure))
 }
 
 fn grants(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let now = facts.number("counters", "grants_pending")?;
     let before = facts.number_before("counters", "grants_pending")?;
     let figure = format!("{now:.0}, and {before:.0} at the first look");
-    Ok(CheckResult::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
+fn connected(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("counters", "connections")?;
-    let most = facts.number("settings", "max_connections")?.max(1.0);
-    let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(connections(used, facts.number("settings", "max_connections")?.max(1.0)))
 }
 
 fn idle_in_transaction(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

@@ -3,7 +3,7 @@
 use super::has_performance_schema;
 use crate::doctor::facts::{SubjectFacts, UnknownReason, growth, number};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, as_configured, cache_misses, connections, share_of,
     shipped_cache, when,
 };
 use crate::units;
@@ -60,7 +60,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "Threads_connected; max_connections",
         rights: "none",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Threads_connected'",
-        judge: connections,
+        judge: connected,
     },
     Check {
         id: "my-locks",
@@ -92,10 +92,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let up = facts.number("status", "uptime")?;
-    if up < ages.cache {
-        return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
-    }
+    ages.check_cache(facts.number("status", "uptime")?)?;
     let reads = waited_for(facts)?;
     let requests = facts.growth("status", "innodb_buffer_pool_read_requests")?;
     if requests < 1000.0 {
@@ -111,11 +108,7 @@ fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownRe
         as_configured(pool, UNITS),
         as_configured(bytes, UNITS)
     );
-    if let Some(of_time) = reading_share(facts) {
-        let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
-        return Ok(CheckResult::new(when(of_time > 0.05, Answer::Look), of_time, figure));
-    }
-    Ok(CheckResult::new(when(share > 0.01 && bytes > pool, Answer::Look), share, words))
+    Ok(cache_misses(reading_share(facts), share, bytes > pool, words))
 }
 
 /// Memory units as in the server's configuration.
@@ -159,15 +152,12 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         if is_torn { "off" } else { "on" }
     );
     let answer = if is_torn { Answer::Bad } else { when(flush != 1.0, Answer::Look) };
-    Ok(CheckResult::new(answer, flush, figure).with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(answer, flush, figure))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
+fn connected(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let used = facts.number("status", "threads_connected")?;
-    let most = facts.number("variables", "max_connections")?;
-    let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(connections(used, facts.number("variables", "max_connections")?))
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

@@ -3,7 +3,7 @@
 use super::has_performance_schema;
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, when,
+    Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes, largest, unused_indexes,
 };
 use crate::units;
 
@@ -68,29 +68,19 @@ fn full_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
     has_performance_schema(facts)?;
     let pairs = facts.pairs("scans", "id")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "row_reads")).sum();
-    let mut scanned: Vec<(f64, f64, &str)> = pairs
+    let scanned = pairs
         .iter()
         .filter(|pair| text(pair.1, "index_name").is_empty() && or_zero(pair.1, "table_rows") >= 10_000.0)
-        .map(|pair| (growth(pair, "row_reads"), or_zero(pair.1, "table_rows"), text(pair.1, "name")))
-        .filter(|(read, ..)| *read > 0.0)
+        .map(|pair| (growth(pair, "row_reads"), pair.1))
+        .filter(|(read, _)| *read > 0.0)
         .collect();
-    scanned.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = |(read, rows, name): &(f64, f64, &str)| {
-        format!(
-            "`{name}`: {} rows read without an index, {:.1} times all of it",
-            units::count(*read),
-            read / rows
-        )
+    let times = |(read, row): &(f64, &Row)| read / or_zero(row, "table_rows");
+    let is_often = |one: &(f64, &Row)| times(one) >= 10.0 && one.0 >= all * 0.05;
+    let words = |one: &(f64, &Row)| {
+        let (name, read) = (text(one.1, "name"), units::count(one.0));
+        format!("`{name}`: {read} rows read without an index, {:.1} times all of it", times(one))
     };
-    let often = scanned.iter().filter(|(read, rows, _)| *read >= rows * 10.0 && *read >= all * 0.05);
-    let named: Vec<String> = often.map(words).collect();
-    let figure = match (named.first(), scanned.first()) {
-        (Some(first), _) => format!("{}: {first}", units::counted(named.len(), "table")),
-        (None, Some(most)) => format!("the most is {}", words(most)),
-        (None, None) => "no table of 10,000 rows was gone through".to_owned(),
-    };
-    let most = scanned.first().map_or(0.0, |(read, ..)| *read);
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(largest(scanned, is_often, words, Some("table"), "no table of 10,000 rows was gone through"))
 }
 
 fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -158,14 +148,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         .filter(|row| !unique.iter().any(|id| id == text(row, "id")) && uses(text(row, "name")) >= USED_OFTEN)
         .map(|row| format!("`{}` of `{}`", text(row, "index_name"), text(row, "name")))
         .collect();
-    let figure = match named.first() {
-        Some(first) => format!("{}: {first}", named.len()),
-        None => "none in a table that was used".to_owned(),
-    };
-    let answer = when(!named.is_empty(), Answer::Look);
-    Ok(CheckResult::new(answer, named.len() as f64, figure)
-        .with_period(FigurePeriod::Seconds(up))
-        .naming(named))
+    Ok(unused_indexes(named, up))
 }
 
 fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -173,30 +156,18 @@ fn stale(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
         return Err("InnoDB is read-only here: it changes no rows, and makes no statistics".to_owned());
     }
     let share = |row: &Row| or_zero(row, "modified") / or_zero(row, "table_rows").max(1.0);
-    let mut tables: Vec<&Row> = facts
+    let tables = facts
         .rows("modified")?
         .iter()
-        .filter(|row| number(row, "table_rows").is_some_and(|rows| rows >= 1000.0))
+        .filter(|row| or_zero(row, "table_rows") >= 1000.0)
+        .map(|row| (share(row), row))
         .collect();
-    tables.sort_by(|a, b| share(b).total_cmp(&share(a)));
-    let words = |row: &&Row| {
-        format!(
-            "`{}`: {} rows changed, {}",
-            text(row, "name"),
-            units::count(or_zero(row, "modified")),
-            units::percent(share(row))
-        )
+    let words = |(share, row): &(f64, &Row)| {
+        let (name, changed) = (text(row, "name"), units::count(or_zero(row, "modified")));
+        format!("`{name}`: {changed} rows changed, {}", units::percent(*share))
     };
-    let named: Vec<String> = tables.iter().filter(|row| share(row) >= 0.2).map(words).collect();
-    let most = tables.first().map_or(0.0, |row| share(row));
-    let figure = match (named.first(), tables.first()) {
-        (Some(first), _) => format!("{}: {first}", units::counted(named.len(), "table")),
-        (None, Some(row)) => format!("the most is {}", words(row)),
-        (None, None) => "no table has 1,000 rows".to_owned(),
-    };
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named))
+    let found = largest(tables, |(share, _)| *share >= 0.2, words, Some("table"), "no table has 1,000 rows");
+    Ok(found.with_period(FigurePeriod::Now))
 }
 
 #[cfg(test)]
@@ -205,6 +176,7 @@ mod tests {
 
     use super::*;
     use crate::doctor::facts::between;
+    use crate::doctor::finding::Answer;
 
     fn index(name: &str, cols: &str, non_unique: u8) -> Row {
         let row = json!({

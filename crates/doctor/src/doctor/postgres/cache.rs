@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, number, or_zero, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, share_of,
+    Answer, Check, CheckQuestion, CheckResult, LeastAges, as_configured, cache_misses, connections, share_of,
     shipped_cache, when,
 };
 use crate::doctor::sessions;
@@ -60,7 +60,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "pg_stat_activity; max_connections",
         rights: "none",
         shown_by: "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
-        judge: connections,
+        judge: connected,
     },
     Check {
         id: "pg-locks",
@@ -93,17 +93,8 @@ pub(super) const CHECKS: &[Check] = &[
 /// Memory units as in the server's configuration and in `pg_size_pretty`.
 const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
 
-/// Fails if the server was started too recently for its cache to be judged.
-fn up_long_enough(facts: &SubjectFacts, ages: &LeastAges) -> Result<(), UnknownReason> {
-    let up = facts.number("server", "up_seconds")?;
-    if up < ages.cache {
-        return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
-    }
-    Ok(())
-}
-
 fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    up_long_enough(facts, ages)?;
+    ages.check_cache(facts.number("server", "up_seconds")?)?;
     let (read, hit) = (facts.growth("server", "blks_read")?, facts.growth("server", "blks_hit")?);
     if read + hit < 1000.0 {
         return Err(format!("only {:.0} blocks were asked for between the looks", read + hit));
@@ -119,12 +110,11 @@ fn cache(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownR
     );
     let is_timed = facts.number("settings", "track_io_timing") == Ok(1.0);
     let active = facts.growth("server", "active_time").unwrap_or(0.0);
-    if is_timed && active > 0.0 {
-        let of_time = share_of(facts.growth("server", "blk_read_time")?, active);
-        let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
-        return Ok(CheckResult::new(when(of_time > 0.05, Answer::Look), of_time, figure));
-    }
-    Ok(CheckResult::new(when(share > 0.01 && bytes > buffers, Answer::Look), share, words))
+    let of_time = match is_timed && active > 0.0 {
+        true => Some(share_of(facts.growth("server", "blk_read_time")?, active)),
+        false => None,
+    };
+    Ok(cache_misses(of_time, share, bytes > buffers, words))
 }
 
 fn shared_buffers(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -141,17 +131,13 @@ fn safe(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReaso
         .map(|name| format!("{name} is off"))
         .collect();
     let figure = if off.is_empty() { "fsync and full_page_writes are on".to_owned() } else { off.join(", ") };
-    Ok(CheckResult::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure))
 }
 
-fn connections(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
+fn connected(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     // Plus our own connection.
     let used = facts.rows("sessions")?.len() as f64 + 1.0;
-    let most = facts.number("settings", "max_connections")?;
-    let figure = format!("{used:.0} of {most:.0}");
-    Ok(CheckResult::new(when(used > most * 0.8, Answer::Look), used / most, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(connections(used, facts.number("settings", "max_connections")?))
 }
 
 fn locks(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

@@ -2,7 +2,7 @@
 
 use super::counted_seconds;
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -68,8 +68,7 @@ fn of_indexes(
         Some(first) => format!("{} of {all} {what}: {first}", named.len()),
         None => format!("none of {all} {what}"),
     };
-    let answer = when(!named.is_empty(), answer);
-    Ok(CheckResult::new(answer, named.len() as f64, figure).with_period(FigurePeriod::Now).naming(named))
+    Ok(CheckResult::of_named(answer, named.len() as f64, figure, named).with_period(FigurePeriod::Now))
 }
 
 fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

@@ -2,7 +2,7 @@
 
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, number, text};
 use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, emptiest_index, when,
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, emptiest_index,
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -52,9 +52,7 @@ fn collations(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
     let of_indexes = facts.rows("collations")?.iter();
     named.extend(of_indexes.map(|row| format!("`{}`: {}", text(row, "name"), versions(row))));
     let figure = named.first().cloned().unwrap_or_else(|| "all are as they were noted".to_owned());
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Bad), named.len() as f64, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named))
+    Ok(CheckResult::of_named(Answer::Bad, named.len() as f64, figure, named).with_period(FigurePeriod::Now))
 }
 
 fn density(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

@@ -1,7 +1,7 @@
 //! Checks of tables that are scanned sequentially, and of overdue ANALYZE and VACUUM by the server's own rules.
 
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, growth, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, when};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, largest};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -80,7 +80,7 @@ fn sequential_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, 
         }
         (None, None) => "no table of 10,000 rows was gone through".to_owned(),
     };
-    Ok(CheckResult::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+    Ok(CheckResult::of_named(Answer::Look, most, figure, named))
 }
 
 fn stale_statistics(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -110,7 +110,7 @@ fn dead_rows(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknown
     if let Some(row) = oldest.filter(|row| or_zero(row, "freeze_share") >= 2.0) {
         let share = or_zero(row, "freeze_share");
         let figure = format!("`{}` is {share:.1} times as old as it may be", text(row, "name"));
-        return Ok(CheckResult::new(Answer::Bad, share, figure).with_period(FigurePeriod::Now));
+        return Ok(CheckResult::now(Answer::Bad, share, figure));
     }
     against_own_rule(facts, over, words)
 }
@@ -122,32 +122,23 @@ fn against_own_rule(
     words: impl Fn(&Row) -> String,
 ) -> Result<CheckResult, UnknownReason> {
     const SMALL_ROWS: f64 = 1000.0;
+    const NONE: &str = "no table has 1,000 rows";
     if facts.number("server", "in_recovery")? > 0.0 {
         return Err("it is a standby: rows that change are counted by its primary".to_owned());
     }
     if facts.number("settings", "track_counts") == Ok(0.0) {
         return Err("track_counts is off: the server counts nothing".to_owned());
     }
-    let mut tables: Vec<(f64, &Row)> = facts
+    let tables: Vec<(f64, &Row)> = facts
         .rows("tables")?
         .iter()
         .filter(|row| rows_of(row) >= SMALL_ROWS)
         .map(|row| (over(row), row))
         .collect();
-    tables.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let Some((most, worst)) = tables.first().copied() else {
-        return Ok(CheckResult::in_words(Answer::Ok, "no table has 1,000 rows".to_owned()));
-    };
-    let named: Vec<String> = tables
-        .iter()
-        .filter(|(over, _)| *over >= 2.0)
-        .map(|(over, row)| format!("{} ({over:.1} times its rule)", words(row)))
-        .collect();
-    let figure = match named.first() {
-        Some(first) => format!("{}: {first}", units::counted(named.len(), "table")),
-        None => format!("the most is {} ({most:.1} times its rule)", words(worst)),
-    };
-    Ok(CheckResult::new(when(most >= 2.0, Answer::Look), most, figure)
-        .with_period(FigurePeriod::Now)
-        .naming(named))
+    if tables.is_empty() {
+        return Ok(CheckResult::in_words(Answer::Ok, NONE.to_owned()));
+    }
+    let words = |(over, row): &(f64, &Row)| format!("{} ({over:.1} times its rule)", words(row));
+    let found = largest(tables, |(over, _)| *over >= 2.0, words, Some("table"), NONE);
+    Ok(found.with_period(FigurePeriod::Now))
 }

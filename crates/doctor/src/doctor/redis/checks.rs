@@ -2,9 +2,7 @@
 
 use crate::doctor::answers;
 use crate::doctor::facts::{SubjectFacts, UnknownReason, number, or_zero, text};
-use crate::doctor::finding::{
-    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, as_configured, when,
-};
+use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, LeastAges, as_configured, when};
 use crate::units;
 
 /// The checks of a Redis or Valkey server.
@@ -106,7 +104,7 @@ fn memory(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRea
         false => format!("{shown} of the machine's {most}, without a limit"),
     };
     let answer = when(share > 0.9, if limit > 0.0 { Answer::Look } else { Answer::Bad });
-    Ok(CheckResult::new(answer, share, figure).with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(answer, share, figure))
 }
 
 fn evictions(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -130,8 +128,7 @@ fn fragmentation(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unk
     let (had, used) = (facts.number("info", "used_memory_rss")?, facts.number("info", "used_memory")?);
     let ratio = had / used.max(1.0);
     let figure = format!("{ratio:.2}: {} for {}", units::bytes(had), units::bytes(used));
-    Ok(CheckResult::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure))
 }
 
 fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
@@ -146,7 +143,7 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
     .collect();
     if !failed.is_empty() {
         let figure = format!("failed: {}", failed.join(", "));
-        return Ok(CheckResult::new(Answer::Bad, failed.len() as f64, figure).with_period(FigurePeriod::Now));
+        return Ok(CheckResult::now(Answer::Bad, failed.len() as f64, figure));
     }
     let settings = facts.row("settings")?;
     let (snapshots, log) = (!text(settings, "save").is_empty(), number(settings, "appendonly") == Some(1.0));
@@ -158,8 +155,7 @@ fn persistence(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unkno
         if snapshots { "on" } else { "off" },
         if log { "on" } else { "off" }
     );
-    Ok(CheckResult::new(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure)
-        .with_period(FigurePeriod::Now))
+    Ok(CheckResult::now(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure))
 }
 
 fn slow(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
