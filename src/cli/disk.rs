@@ -335,6 +335,7 @@ fn system(name: &str) -> Result<FileSystem> {
 }
 
 /// Places to test, with their cleanup.
+#[derive(Default)]
 struct TestPlaces {
     // Declared first, so that disks are dropped before the directories that contain them.
     disks: Vec<OwnDisk>,
@@ -347,13 +348,7 @@ struct TestPlaces {
 
 impl TestPlaces {
     fn make(flags: &DiskFlags, wanted: &DiskTestRequest) -> Result<TestPlaces> {
-        let mut places = TestPlaces {
-            disks: Vec::new(),
-            own: Vec::new(),
-            claimed: None,
-            sites: Vec::new(),
-            told: Vec::new(),
-        };
+        let mut places = TestPlaces::default();
         if let Some(device) = &flags.device {
             places.add_device(device)?;
         } else if wanted.systems.is_empty() {

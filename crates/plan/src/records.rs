@@ -43,7 +43,7 @@ fn key_of(finding: &Finding) -> CellKey {
 }
 
 /// Everything recorded so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Records {
     /// The program that measured.
     pub program: MeasuringProgram,
@@ -78,22 +78,7 @@ pub struct Records {
 impl Records {
     /// Returns empty records.
     pub fn new(candidates: Vec<CandidateResult>, program: MeasuringProgram, machine: Machine) -> Records {
-        Records {
-            program,
-            fixed: Fixed::default(),
-            machine,
-            clients: Vec::new(),
-            harness: Harness::default(),
-            corpora: Vec::new(),
-            candidates,
-            cells: BTreeMap::new(),
-            probes: Vec::new(),
-            store_rounds: Vec::new(),
-            set_aside: Vec::new(),
-            pictures: Vec::new(),
-            warnings: Vec::new(),
-            complete: false,
-        }
+        Records { program, machine, candidates, ..Records::default() }
     }
 
     /// Restores the records of an earlier run, to continue it.

@@ -1,9 +1,7 @@
 //! The candidates of a plan as the result describes them, with the properties that their adapters declare.
 
-use std::collections::BTreeMap;
-
 use crate::plan::{Candidate, Class, Need, Plan, Transaction, class_of};
-use crate::result::{CandidateResult, Durability, Kind, LargestBlob, Loss, Promise, Status, Traits};
+use crate::result::{CandidateResult, Durability, Kind, LargestBlob, Loss, Promise, Status};
 
 /// Returns the candidates of a plan; those that cannot run here come last. Adapters are asked for their properties only here;
 /// from then on the answers are part of the result.
@@ -25,35 +23,19 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
             own_durability: candidate.own_class(),
             is_one_for_each_client: plan.is_one_for_each_client(candidate),
             transaction: Some(candidate.transaction()).filter(|own| *own != Transaction::default()),
-            facts: BTreeMap::new(),
             promise: Some(asked),
             fill_promise: Some(fill).filter(|fill| *fill != asked),
             made_cold: candidate.made_cold(),
-            noticed_by: None,
-            verified_from: None,
             status: Status::Measured,
-            reason: None,
+            ..CandidateResult::default()
         }
     });
     let missing = plan.missing.iter().map(|missing| CandidateResult {
         store: missing.label.clone(),
         adapter: missing.adapter.clone(),
-        kind: None,
-        options: BTreeMap::new(),
-        traits: Traits::default(),
-        serves: None,
-        largest_blob: None,
-        own_durability: None,
-        is_one_for_each_client: false,
-        transaction: None,
-        facts: BTreeMap::new(),
-        promise: None,
-        fill_promise: None,
-        made_cold: None,
-        noticed_by: None,
-        verified_from: None,
         status: Status::NotAvailable,
         reason: Some(missing.reason.clone()),
+        ..CandidateResult::default()
     });
     ready.chain(missing).collect()
 }

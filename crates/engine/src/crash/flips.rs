@@ -21,15 +21,7 @@ const MARK: usize = 16;
 pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<FlipResults> {
     let closed = lab.record_to(trial, seed, Ending::Closed)?;
     let load = CrashLoad::for_trial(trial, seed)?;
-    let mut told = FlipResults {
-        declared: closed.noticed_by(),
-        flips: 0,
-        noticed: 0,
-        handed_out: 0,
-        unharmed: 0,
-        not_found: 0,
-        first: None,
-    };
+    let mut told = FlipResults { declared: closed.noticed_by(), ..FlipResults::default() };
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut left = flips;
     while left > 0 {

@@ -371,15 +371,12 @@ impl RunState<'_> {
     /// Returns the slot of a candidate run before round 1.
     fn slot_before_rounds(&self, idle: IdleActivity) -> RoundSlot {
         RoundSlot {
-            round: 0,
             position: 1,
             idle,
-            resident: false,
             own_memory: self.own_memory(),
-            patience: None,
             planned: self.context.plan.budget.map(|_| Duration::ZERO),
             until: self.until(0),
-            grows_until: None,
+            ..RoundSlot::default()
         }
     }
 

@@ -69,7 +69,7 @@ impl DiskReport {
 }
 
 /// Directory, device, or file system created by blobwise that is tested.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestedPlace {
     /// Name used in rows.
     pub name: String,
@@ -106,19 +106,7 @@ pub struct TestedPlace {
 impl TestedPlace {
     /// Returns a place of which only the name and description are known, such as one from a table of another program.
     pub fn known_by(name: &str, disk: String) -> TestedPlace {
-        TestedPlace {
-            name: name.to_owned(),
-            disk,
-            device: None,
-            is_own: false,
-            devices: 1,
-            is_limited: false,
-            below: None,
-            says_write_back: None,
-            host_caches: None,
-            remembers_deletions: false,
-            facts: BTreeMap::new(),
-        }
+        TestedPlace { name: name.to_owned(), disk, devices: 1, ..TestedPlace::default() }
     }
 }
 

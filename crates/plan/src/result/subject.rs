@@ -90,7 +90,7 @@ pub enum LargestBlob {
 }
 
 /// Candidate: a store with its settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CandidateResult {
     /// Label, unique in a run.
     pub store: String,

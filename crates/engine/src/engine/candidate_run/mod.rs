@@ -109,7 +109,7 @@ pub struct CandidateOnCorpus<'a> {
 }
 
 /// A candidate's slot in a round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RoundSlot {
     /// The round, counted from 1; 0 in the pilot.
     pub round: u32,
@@ -136,17 +136,7 @@ pub struct RoundSlot {
 impl RoundSlot {
     /// The first slot of round 1, without any limit of time.
     pub fn first() -> RoundSlot {
-        RoundSlot {
-            round: 1,
-            position: 1,
-            idle: IdleActivity::default(),
-            resident: false,
-            own_memory: OwnMemory::default(),
-            patience: None,
-            planned: None,
-            until: None,
-            grows_until: None,
-        }
+        RoundSlot { round: 1, position: 1, ..RoundSlot::default() }
     }
 }
 
@@ -168,7 +158,7 @@ pub enum PhaseOutcome {
 pub(super) type PhaseRun = Result<Option<PhaseOutcome>>;
 
 /// The results of a candidate run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CandidateOutcome {
     /// Outcomes by phase.
     pub phases: BTreeMap<String, PhaseOutcome>,

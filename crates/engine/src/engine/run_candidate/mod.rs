@@ -6,7 +6,6 @@ mod patience;
 mod phase_timer;
 mod possible;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use super::candidate_run::{
     Ageing, CandidateOnCorpus, CandidateOutcome, CandidateRun, Growth, MemoryLimit, OmittedPhases,
     PhaseOutcome, RoundSlot, RunContext, beside,
 };
-use super::ops::{IdealLru, State};
+use super::ops::State;
 use super::resources::{MemoryBaseline, free_bytes};
 use super::room;
 use super::work;
@@ -83,22 +82,13 @@ fn remove_all(dir: &Path) -> Result<()> {
 
 /// Returns the results of a candidate run that has not started.
 pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
-    CandidateOutcome {
-        phases: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
-        pass_seconds: BTreeMap::new(),
-        footprint: empty_footprint(subject),
-        images: Vec::new(),
-        facts: Facts::new(),
-        picture: None,
-        verified: 0,
-        verified_from: None,
-        error: None,
-        seconds: 0.0,
-        lost_seconds: 0.0,
-        lost_to: OmittedPhases::new(),
-        ideal_lru: IdealLru::default(),
-    }
+    let footprint = Footprint {
+        store: subject.candidate.label.clone(),
+        corpus_id: subject.corpus_id,
+        logical_bytes: subject.corpus.bytes(),
+        ..Footprint::default()
+    };
+    CandidateOutcome { footprint, ..CandidateOutcome::default() }
 }
 
 /// Runs a candidate in this process; `group` is the control group that the process is in, if its memory is counted.
@@ -229,15 +219,6 @@ fn moved(before: &[Option<DeviceCounters>], now: &[Option<DeviceCounters>]) -> F
         ("on_devices_read_bytes".to_owned(), of_each(|device| device.read_bytes)),
         ("on_devices_wrote_bytes".to_owned(), of_each(|device| device.written_bytes)),
     ])
-}
-
-fn empty_footprint(subject: CandidateOnCorpus) -> Footprint {
-    Footprint {
-        store: subject.candidate.label.clone(),
-        corpus_id: subject.corpus_id,
-        logical_bytes: subject.corpus.bytes(),
-        ..Footprint::default()
-    }
 }
 
 impl CandidateRun<'_> {

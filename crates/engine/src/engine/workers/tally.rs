@@ -23,7 +23,7 @@ pub struct Times {
 }
 
 /// The counts of one worker. Their memory does not grow with the number of ops.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tally {
     open: bool,
     service: [Option<Box<Histogram>>; BANDS.len()],
@@ -75,24 +75,9 @@ impl Tally {
             open,
             service: bands.map(make),
             response: bands.map(make),
-            ops: 0,
-            blobs: 0,
-            bytes: 0,
-            passes: 0,
-            counters: Counters::default(),
             first_apart: true,
-            first_ops_ns: Vec::new(),
-            syncs: 0,
-            sync_ns: 0,
-            busy_when_due: 0,
             wake_late: make(open),
-            begin: 0,
-            end: 0,
-            last_due: 0,
-            cpu_ns: 0,
-            steps: Vec::new(),
-            counts: Vec::new(),
-            aside_ns: 0,
+            ..Tally::default()
         }
     }
 

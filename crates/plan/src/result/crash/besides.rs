@@ -223,7 +223,7 @@ pub struct IgnoredFlushResults {
 }
 
 /// Results of flipped bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlipResults {
     /// Who detects the change, as declared; absent if nothing is declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
