@@ -12,7 +12,7 @@ use crate::host::place::{Place, SharedDirectory};
 use crate::judge::summary;
 use crate::plan::Plan;
 use crate::records::Records;
-use crate::result::{Disturbance, RunResult};
+use crate::result::Disturbance;
 use crate::units;
 
 /// A progress bar on a terminal, plain lines elsewhere.
@@ -184,7 +184,7 @@ impl Observer for Progress<'_> {
     }
 
     fn save(&mut self, records: &Records) -> Result<()> {
-        let result = summarize(self.plan, records)?;
+        let result = summary::summarize(self.plan, records)?;
         result.save(&self.out)?;
         if let Some(live) = &mut self.live {
             live.kept(records, &result);
@@ -199,9 +199,4 @@ impl Observer for Progress<'_> {
     fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>> {
         summary::disturbances(self.plan, records)
     }
-}
-
-/// Summarizes the records so far.
-pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
-    summary::summarize(plan, records)
 }

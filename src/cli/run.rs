@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::judging::JudgingFlags;
 use super::out::{OutputDirectory, check_out};
-use super::progress::{Progress, Verbosity, summarize};
+use super::progress::{Progress, Verbosity};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint, page_through, preview, print, say_where_a_bus_error_leaves};
 use crate::corpus::{BLOBS_NEEDED, Corpus, as_flag};
@@ -31,6 +31,7 @@ use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::ProcessorSplit;
 use crate::judge::answer::costs;
+use crate::judge::summary::summarize;
 use crate::plan::{
     ALL_PHASES, Candidate, CorpusText, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword,
     OneOrMany, PREVIEW_SCALE, Phase, Plan, PlanText, file_system, split_list, split_pair, with_families,

@@ -13,7 +13,7 @@ use crate::cli::progress::ProgressBar;
 use crate::cli::run::program;
 use crate::cli::signals::Signals;
 use crate::engine::pilot::ROUNDS_WANTED;
-use crate::engine::run::{Event, Observer, Start, run};
+use crate::engine::run::{Observer, Start, run};
 use crate::host::machine;
 use crate::judge::compare::with_reference;
 use crate::judge::{cells, summary};
@@ -338,12 +338,6 @@ struct TrialObserver<'a> {
 }
 
 impl Observer for TrialObserver<'_> {
-    fn event(&mut self, _event: Event<'_>) {}
-
-    fn save(&mut self, _records: &Records) -> Result<()> {
-        Ok(())
-    }
-
     fn rounds_needed(&mut self, records: &Records, most: u32) -> u32 {
         summary::rounds_needed(self.plan, records, most).unwrap_or(most)
     }

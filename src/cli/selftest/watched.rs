@@ -20,7 +20,6 @@ use crate::host::machine;
 use crate::judge::summary;
 use crate::plan::{CorpusText, Length, Plan, PlanText};
 use crate::records::Records;
-use crate::result::Disturbance;
 use crate::store::Durability;
 use crate::units;
 
@@ -127,13 +126,5 @@ impl Observer for LiveObserver<'_> {
     fn save(&mut self, records: &Records) -> Result<()> {
         self.live.kept(records, &summary::summarize(self.plan, records)?);
         Ok(())
-    }
-
-    fn rounds_needed(&mut self, _: &Records, most: u32) -> u32 {
-        most
-    }
-
-    fn disturbances(&mut self, _: &Records) -> Result<Vec<Disturbance>> {
-        Ok(Vec::new())
     }
 }

@@ -78,16 +78,26 @@ pub enum Event<'a> {
     },
 }
 
-/// Observes the progress of a run and saves its records.
+/// Observes the progress of a run and saves its records. By default, it does nothing of that, makes all rounds that fit, and finds
+/// none of them disturbed.
 pub trait Observer {
     /// Reports progress.
-    fn event(&mut self, event: Event<'_>);
+    fn event(&mut self, _event: Event<'_>) {}
+
     /// Saves the records; called after every candidate run.
-    fn save(&mut self, records: &Records) -> Result<()>;
+    fn save(&mut self, _records: &Records) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the number of rounds required by the variance of the first five, up to the `most` that fit the budget.
-    fn rounds_needed(&mut self, records: &Records, most: u32) -> u32;
+    fn rounds_needed(&mut self, _records: &Records, most: u32) -> u32 {
+        most
+    }
+
     /// Returns the disturbances found in the rounds so far.
-    fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>>;
+    fn disturbances(&mut self, _records: &Records) -> Result<Vec<Disturbance>> {
+        Ok(Vec::new())
+    }
 }
 
 /// Everything that a run starts from.

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock};
 
-use anyhow::Result;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::run::{Event, Observer, Start, run};
+use super::run::{Observer, Start, run};
 use super::work::ResolvePlan;
 use crate::judge::summary;
 use crate::plan::{Plan, PlanText};
 use crate::records::Records;
-use crate::result::{Bearing, Cell, Disturbance, Finding, MeasuringProgram, RunResult, Status, Upkeep};
+use crate::result::{Bearing, Cell, Finding, MeasuringProgram, RunResult, Status, Upkeep};
 use crate::store::{self, Adapter, Facts, Session, Store};
 use crate::stores::{self, Entry};
 use blobwise_report::report::{csv, sections};
@@ -21,21 +20,7 @@ use blobwise_report::report::{csv, sections};
 /// Observer that stores nothing and requests no further rounds.
 struct Silent;
 
-impl Observer for Silent {
-    fn event(&mut self, _event: Event<'_>) {}
-
-    fn save(&mut self, _records: &Records) -> Result<()> {
-        Ok(())
-    }
-
-    fn rounds_needed(&mut self, _records: &Records, most: u32) -> u32 {
-        most
-    }
-
-    fn disturbances(&mut self, _records: &Records) -> Result<Vec<Disturbance>> {
-        Ok(Vec::new())
-    }
-}
+impl Observer for Silent {}
 
 /// Runs two rounds of three candidates, and returns the result after a round trip through its file.
 fn measured(dir: &Path, more: &str) -> RunResult {
