@@ -103,7 +103,6 @@ fn check_place(candidate: &Candidate, world: &World, dir: &Path) -> Result<()> {
     check_file_system_of(candidate, &home.store, dir)
 }
 
-/// Number of checks by outcome.
 #[derive(Default)]
 struct Tally {
     classes: u64,

@@ -22,7 +22,6 @@ use crate::result::{ClaimVerdict, RunResult, replace};
 const PLAN: &str = "plan.toml";
 /// File that a run has and a collection does not.
 const RESULT: &str = "result.json";
-/// File name of the page.
 const PAGE: &str = "report.html";
 
 /// Runs the command: one run, or one for each plan of a plan of plans.

@@ -129,7 +129,6 @@ impl CrashFlags {
     }
 }
 
-/// Validated request.
 struct CrashRequest {
     candidates: Vec<Candidate>,
     classes: Vec<Durability>,
@@ -269,7 +268,6 @@ fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
 /// Maximum size in bytes of an earlier report or page, as this command writes them.
 const MOST: u64 = 64 << 20;
 
-/// Reads an earlier report.
 fn read(file: &Path) -> Result<CrashReport> {
     let text = input::read_text(file, MOST)?;
     let report: CrashReport = serde_json::from_str(&text)
@@ -334,14 +332,12 @@ fn begun(flags: &CrashFlags, place: &Path) -> CrashReport {
     }
 }
 
-/// State of the running command.
 struct CrashRun<'a> {
     flags: &'a CrashFlags,
     asked: &'a CrashRequest,
     signals: &'a Signals,
     bar: ProgressBar,
     report: CrashReport,
-    /// Number of finished lines.
     done: usize,
 }
 
@@ -350,7 +346,6 @@ impl CrashRun<'_> {
         self.bar.aside(|| print_beside(&self.flags.files(), text))
     }
 
-    /// Runs all tests on one file system.
     fn run_on_file_system(&mut self, lab: &Lab, kind: &str) -> Result<()> {
         if self.flags.cuts > 0 {
             self.bar.on_terminal(self.done + 1, self.asked.lines(), &|| format!("controls on {kind}"));
@@ -375,7 +370,6 @@ impl CrashRun<'_> {
         Ok(())
     }
 
-    /// Tests a store in one class.
     fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> CrashResult {
         let trial = Trial { uploads: self.flags.uploads, ..Trial::new(candidate, class) };
         let all = self.flags.cuts as usize;

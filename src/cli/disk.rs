@@ -125,7 +125,6 @@ const SPARE_BYTES: u64 = 64 << 20;
 /// Maximum disk space of an empty file in bytes: an inode and a name.
 const FILE_BYTES: u64 = 1 << 10;
 
-/// Validated request.
 struct DiskTestRequest {
     asked: DiskTestOptions,
     /// Warnings about requested programs that are not installed.
@@ -136,7 +135,6 @@ struct DiskTestRequest {
     systems: Vec<FileSystem>,
     limit: Option<DeviceLimit>,
     fill: f64,
-    /// Bytes of images for each file system.
     image_bytes: Vec<u64>,
 }
 

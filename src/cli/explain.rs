@@ -33,7 +33,6 @@ pub fn main(flags: &ExplainFlags) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Well)
 }
 
-/// Returns the cell that the flags select.
 fn cell<'r>(result: &'r RunResult, flags: &ExplainFlags) -> Result<&'r Cell> {
     let of_candidate: Vec<&Cell> =
         result.results.iter().filter(|cell| cell.store == flags.candidate).collect();

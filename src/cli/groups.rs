@@ -13,7 +13,6 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Help your shell", &["completions"]),
 ];
 
-/// Column width of the command names.
 const NAME: usize = 13;
 
 /// Sets the help template that lists the commands in groups.

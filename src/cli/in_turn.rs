@@ -46,7 +46,6 @@ pub fn measured(asked: &AlternatingComparison<'_>) -> Result<std::result::Result
     Ok(Ok(runs))
 }
 
-/// Rejects a program that is not blobwise.
 fn is_blobwise(program: &Path) -> Result<()> {
     let named = program.display();
     let told = Command::new(program).arg("--version").stdin(Stdio::null()).output();

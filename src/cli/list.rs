@@ -17,7 +17,6 @@ use crate::stores::{self, Entry};
 use crate::suggest;
 use crate::units;
 
-/// Kinds of things that can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListTopic {
     /// Stores, whether they can run here, and their options.

@@ -34,7 +34,6 @@ pub struct LiveView<'a> {
     standings: LiveRanking,
     /// Current visit, from 1, and number of visits.
     visit: (usize, usize),
-    /// Candidate being measured.
     candidate: String,
     /// Description of the current work.
     doing: String,

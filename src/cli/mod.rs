@@ -169,7 +169,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line.
 fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = groups::grouped(Arguments::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
@@ -214,7 +213,6 @@ fn outlive_file_limits() -> std::io::Result<()> {
     signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default()).map(drop)
 }
 
-/// Message on a bus error.
 const BUS_ERROR: &str = "error: killed by a bus error: a mapped file could not be read or written, as on a disk that is full or broken";
 
 /// Complete message on a bus error, because a signal handler must not format text. Each message is leaked, because it may be read
@@ -302,7 +300,6 @@ fn page_through(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints everything else to standard error.
 fn eprint(line: &str) {
     use std::io::Write;
     // If standard error is gone, there is nowhere to report that.

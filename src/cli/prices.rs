@@ -16,7 +16,6 @@ use crate::units::{parse_bytes, parse_share};
 /// Template of a price file, without prices.
 pub const TEMPLATE: &str = include_str!("prices.toml");
 
-/// Maximum size of a price file in bytes.
 const BYTES_MAX: u64 = 1_000_000;
 /// Maximum value of a price, a load or a machine's size.
 const MOST: f64 = 1e15;

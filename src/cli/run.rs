@@ -235,7 +235,6 @@ pub struct PreparedRun {
     out: OutputDirectory,
     /// Prices and load for the monthly costs.
     pricing: Option<Pricing>,
-    /// True to stop after one round.
     one_round: bool,
 }
 
@@ -543,7 +542,6 @@ fn own_hash() -> Option<String> {
 
 // ---- results -----------------------------------------------------------------------------------------------------
 
-/// Writes the names of real files with their keys.
 fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
     let Some((corpus, names)) = corpora.first().and_then(|corpus| Some((corpus, corpus.names.as_ref()?)))
     else {
@@ -557,7 +555,6 @@ fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
     replace(&out.join("corpus.csv"), report::csv::table(std::iter::once(head).chain(lines))?.as_bytes())
 }
 
-/// Writes all reports of a result.
 fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     result.save(out)?;
     for picture in &result.pictures {

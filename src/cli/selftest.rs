@@ -85,7 +85,6 @@ pub fn main(flags: &SelftestFlags) -> Result<CommandOutcome> {
     })
 }
 
-/// The requested slowdown, as a share.
 fn slower(flags: &SelftestFlags) -> Result<f64> {
     let Some(text) = &flags.slower else { return Ok(slowed::SHARE) };
     let share = units::parse_share(text).context("--slower")?;

@@ -12,7 +12,6 @@ use crate::report;
 use crate::report::html::runs::{PageRun, groups, render};
 use crate::result::{RunResult, replace};
 
-/// File name of the page.
 const PAGE: &str = "index.html";
 /// File that lists the runs of the page; a directory with this file was written by this command.
 const LIST: &str = "runs.json";
@@ -64,7 +63,6 @@ pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()>
     print(&summary(&sides, &out.path))
 }
 
-/// Message after the page is written.
 fn summary(sides: &[PageRun], out: &Path) -> String {
     let mut text = String::new();
     let groups = groups(sides);

@@ -10,7 +10,6 @@ use crate::store::{Backup, Error, Key, Mode};
 
 /// Sizes of the blobs in bytes, in turn: empty, small, around a page, and larger.
 const LENS: &[usize] = &[0, 1, 300, 4096, 4097, 20_000, 150_000];
-/// Number of blobs.
 const BLOBS: u64 = 42;
 
 /// True if the adapter declares how the store is backed up.

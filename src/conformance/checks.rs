@@ -139,7 +139,6 @@ const REFUSALS: &[ConformanceCheck] = &[
     ),
 ];
 
-/// Checks of deferred work.
 const SETTLING: &[ConformanceCheck] = &[own(
     CheckKind::AnyClass,
     "settles-once",

@@ -70,7 +70,6 @@ fn open_files(process: &Path, dir: &Path) -> Vec<PathBuf> {
     links(process).into_iter().filter(|path| path.starts_with(dir)).collect()
 }
 
-/// Targets of a process's descriptors.
 fn links(process: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     entries.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()

@@ -37,7 +37,6 @@ impl CellRecord {
     }
 }
 
-/// Key of the cell that a finding belongs to.
 fn key_of(finding: &Finding) -> CellKey {
     (finding.store.clone(), finding.corpus_id, finding.phase.clone())
 }

@@ -15,9 +15,7 @@ use crate::plan::ReadSink;
 
 /// Maximum relative additional cost.
 const BEYOND_MAX: f64 = 0.02;
-/// Number of pairs of runs, one in each process.
 const PAIRS: u32 = 20;
-/// Length of a run, in seconds.
 const SECONDS: f64 = 0.1;
 /// Memory limit, far above what the null store takes.
 const LIMIT_BYTES: u64 = 64 << 20;

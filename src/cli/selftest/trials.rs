@@ -24,11 +24,9 @@ use crate::units;
 
 /// Default stores to compare with themselves; every machine has them.
 pub const STORES: [&str; 2] = ["files/hashed", "sqlite"];
-/// Phase that is compared.
 const PHASE: &str = "read-warm";
 /// Length of that phase in seconds; short, because a hundred runs take long enough.
 const SECONDS: f64 = 0.1;
-/// Wall-time budget of a run.
 const BUDGET: &str = "20s";
 /// Wall-time budget if stores are named, because a server is started for every visit.
 const BUDGET_NAMED: &str = "60s";
@@ -203,7 +201,6 @@ fn introduction(kind: TrialKind, conditions: &Conditions, trials: u32) -> String
     )
 }
 
-/// Results of the comparisons of one store.
 #[derive(Default)]
 struct TrialResults {
     count: VerdictCounts,

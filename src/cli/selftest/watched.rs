@@ -28,7 +28,6 @@ const BLOBS: u64 = 200;
 /// Length of a read phase in seconds; far shorter than in a normal run, so that redraws are more frequent.
 const SECONDS: f64 = 0.05;
 const ROUNDS: u32 = 2;
-/// Size of the terminal.
 const TERMINAL: Winsize = Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// Directory of the run if there is enough memory: on a busy disk, the run would take a minute, which would make the share
@@ -71,7 +70,6 @@ pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
     Ok((text, is_met))
 }
 
-/// Opens a pseudo-terminal, and returns both ends.
 fn terminal() -> Result<(File, File)> {
     let other = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).context("no terminal of our own")?;
     grantpt(&other)?;

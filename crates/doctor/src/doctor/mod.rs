@@ -120,7 +120,6 @@ pub const SCHEMES: &[&str] = &[
     "sqlserver",
 ];
 
-/// A server that is being examined.
 struct ExaminedServer {
     facts: SubjectFacts,
     server: Option<Box<dyn Inspector>>,

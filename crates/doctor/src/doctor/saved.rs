@@ -10,7 +10,6 @@ use super::facts::SubjectFacts;
 use super::finding::LeastAges;
 use super::report::{DoctorReport, FORMAT};
 
-/// File name in the directory.
 const FILE: &str = "facts.json";
 
 /// Saved facts, before any check has judged them.

@@ -1,6 +1,5 @@
 //! Wraps text to the width of a terminal.
 
-/// Width in columns.
 const COLUMNS: usize = 80;
 
 pub(super) fn wrapped(indent: &str, text: &str) -> String {

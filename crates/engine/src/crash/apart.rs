@@ -74,7 +74,6 @@ impl HelperRequest {
         Ok(Candidate { label: self.label.clone(), adapter, options: Options::new(self.options.clone()) })
     }
 
-    /// Carries it out in this process.
     fn carry_out(&self) -> Result<Cuts> {
         own_mounts()?;
         let lab = Lab::new(&self.dir, &self.kind)?.sharing(&self.common);

@@ -63,7 +63,6 @@ impl RecordedLoad<'_> {
         Ok(causes)
     }
 
-    /// Finds the cause of one damage.
     fn cause(&self, declared: Loss, cut: &Cut, lost: &BrokenPromise) -> Result<CutCause> {
         let image = image_after(&self.log, cut.flushed);
         let places = BTreeMap::new();

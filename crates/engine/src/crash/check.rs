@@ -33,7 +33,6 @@ pub(super) enum CheckOutcome {
 }
 
 impl Checker {
-    /// Checks the file system on a device.
     pub(super) fn check(&self, device: &Path) -> CheckOutcome {
         let found = match self.program.find() {
             Ok(found) => found,

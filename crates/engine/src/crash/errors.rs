@@ -137,7 +137,6 @@ impl WorkerCounts {
     }
 }
 
-/// Requests that the disk received.
 struct RequestCounts {
     failed: u64,
     of_all: u64,
@@ -148,7 +147,6 @@ struct DeviceErrorOutcome {
     switch: RequestCounts,
     writes: u64,
     flushes: u64,
-    /// How the store's process ended.
     end: ProcessEnd,
     failed_ops: u64,
     went_on: u64,

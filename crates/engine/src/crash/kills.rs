@@ -26,7 +26,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Longest delay after a mark, in microseconds: the time of a few ops.
 const AFTER_MAX: u64 = 3000;
 
-/// Time and victim of a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KillPoint {
     /// Op that must have begun.

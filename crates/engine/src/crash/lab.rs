@@ -31,7 +31,6 @@ use crate::store::{
 };
 use crate::suggest::unknown;
 
-/// Size of the disk in bytes.
 const DISK_BYTES: usize = 1 << 30;
 /// Bytes of writes that a log can hold.
 pub(super) const LOG_BYTES: u64 = 1 << 30;
@@ -111,7 +110,6 @@ const MAKERS: &[CheckableFileSystem] = &[
     },
 ];
 
-/// Finds a type of file system by its name.
 fn maker(kind: &str) -> Result<&'static CheckableFileSystem> {
     let found = MAKERS.iter().find(|maker| maker.kind == kind);
     found.ok_or_else(|| unknown("file system", kind, MAKERS.iter().map(|maker| maker.kind)))
@@ -225,7 +223,6 @@ impl Lab {
         Lab { patience, ..self }
     }
 
-    /// Mount point of its file systems.
     pub(super) fn mount(&self) -> &Path {
         &self.mount
     }
@@ -570,7 +567,6 @@ impl Lab {
     }
 }
 
-/// How a load ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The store is not closed.
@@ -589,12 +585,10 @@ pub(super) struct ExaminationOutcome {
 }
 
 impl Mounted {
-    /// Switch for the disk's faults.
     pub(super) fn switch(&self) -> &Switch {
         self.disk.switch()
     }
 
-    /// Path of its loop device.
     pub(super) fn device(&self) -> &Path {
         self.device.path()
     }
@@ -668,7 +662,6 @@ pub(super) fn image_after(log: &Log, entries: usize) -> Vec<u8> {
     image
 }
 
-/// Version that a store reports.
 fn version_of(store: &dyn Store) -> Option<String> {
     let facts = store.facts().ok()?;
     ["version", "server_version", "server"].iter().find_map(|name| facts.get(*name)).cloned()
@@ -883,7 +876,6 @@ impl RecordedLoad<'_> {
         known.all(&found.blobs, self.trial.judged_as, declared, cut.at)
     }
 
-    /// Judges one blob after a cut.
     pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &RecoveredState) -> StoreVerdict {
         let known = LoadHistory { ops: &self.load.ops, history: &self.history };
         known.blob(key, found.blobs[key as usize], self.trial.judged_as, declared, cut.at)

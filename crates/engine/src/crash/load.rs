@@ -18,7 +18,6 @@ use crate::store::{Durability, Key, Session, Store, content_key};
 const KEYS: u64 = 24;
 /// Most keys of any load.
 pub(super) const KEYS_MAX: u64 = OPS as u64;
-/// Ops of a load.
 const OPS: usize = 160;
 /// Ops between syncs in class on-sync.
 const SYNC_EVERY: usize = 10;
@@ -27,7 +26,6 @@ const SIZES: [u64; 4] = [100, 3000, 9000, 40_000];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Op {
-    /// Number of the blob.
     pub(super) key: u64,
     /// Generation and size in bytes of the content to put; `None` for a delete.
     pub(super) put: Option<(u32, u64)>,
@@ -36,7 +34,6 @@ pub(super) struct Op {
 pub(super) struct CrashLoad {
     /// All keys and contents.
     pub(super) corpus: Corpus,
-    /// Ops in order.
     pub(super) ops: Vec<Op>,
     /// Contents to upload; empty if blobs are put under their own keys.
     pub(super) digests: Digests,
@@ -59,7 +56,6 @@ impl CrashLoad {
         Ok(load)
     }
 
-    /// Number of different keys.
     pub(super) fn keys(&self) -> u64 {
         self.corpus.blobs()
     }
@@ -73,7 +69,6 @@ impl CrashLoad {
         digests
     }
 
-    /// Returns the op that put these bytes.
     pub(super) fn put_by(&self, key: u64, bytes: &[u8]) -> Option<usize> {
         let mut room = Vec::new();
         self.ops.iter().position(|op| {
@@ -92,7 +87,6 @@ impl CrashLoad {
         put.map(|(generation, len)| self.corpus.contents.blob(key, generation, len, &mut room).to_vec())
     }
 
-    /// Runs an op.
     pub(super) fn act(&self, index: usize, session: &mut dyn Session, room: &mut Vec<u8>) -> Result<()> {
         let Op { key: number, put } = self.ops[index];
         let key = &self.corpus.keys.at(number as usize);
@@ -198,7 +192,6 @@ impl History {
         Some((word(4 * OPS)? as usize, word(4 * OPS + 1)? as usize))
     }
 
-    /// Records that all ops are done.
     pub(super) fn end(&self, log: &Log) {
         self.note(4 * OPS + 1, log);
     }
@@ -209,7 +202,6 @@ impl History {
     }
 }
 
-/// True if a sync follows the op.
 pub(super) fn is_synced(class: Durability, index: usize) -> bool {
     class == Durability::OnSync && (index + 1).is_multiple_of(SYNC_EVERY)
 }

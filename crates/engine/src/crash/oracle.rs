@@ -76,7 +76,6 @@ impl LoadHistory<'_> {
         self.history.op(index).is_some_and(|when| when.began <= at)
     }
 
-    /// Judges all blobs after a cut.
     pub(super) fn all(
         &self,
         blobs: &[BlobState],
@@ -91,7 +90,6 @@ impl LoadHistory<'_> {
         judged
     }
 
-    /// Judges one blob after a cut.
     pub(super) fn blob(
         &self,
         key: u64,

@@ -19,7 +19,6 @@ pub(super) type Chunks = Vec<(u64, u64, u64)>;
 pub(super) struct ExtentMap(BTreeMap<u64, (u64, u64, String)>);
 
 impl ExtentMap {
-    /// Maps all files and directories below a directory.
     pub(super) fn map_files(mounted: &Path, chunks: Option<&Chunks>) -> ExtentMap {
         let mut places = ExtentMap::default();
         let mut open = vec![mounted.to_owned()];

@@ -27,7 +27,6 @@ pub(super) fn smallest<T: Copy>(
     Ok(FailingSubset { part, is_smallest: true })
 }
 
-/// Result of one round.
 enum ReductionStep<T> {
     /// This piece fails alone.
     Alone(Vec<T>),

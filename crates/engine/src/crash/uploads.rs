@@ -11,7 +11,6 @@ use crate::store::{Catalogue, Facts, Key, Session, Sink, Span, Store, UploadCata
 #[error("it is catalogued, and its blob is missing")]
 pub(super) struct DanglingEntry;
 
-/// A store of blobs with a catalogue of them.
 pub(super) struct CataloguedStore {
     pub(super) blobs: Box<dyn Store>,
     /// Separate store of the catalogue; `None` if the blobs' store has it.

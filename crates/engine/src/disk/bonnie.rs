@@ -10,7 +10,6 @@ use crate::units::parse_bytes;
 
 /// Value of the first field in every line.
 const FORMAT: &str = "1.98";
-/// Number of fields in a line.
 const FIELDS: usize = 50;
 const NAME: usize = 2;
 const FILE_BYTES: usize = 5;
@@ -44,10 +43,8 @@ pub struct BonnieRecord {
     files: Option<u64>,
 }
 
-/// The figures of one test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate {
-    /// Blocks or files per second.
     per_second: f64,
     /// Share of a processor that was busy, from 0 to 1.
     busy: Option<f64>,

@@ -83,7 +83,6 @@ struct TestLoad<'a> {
     resident: Option<f64>,
 }
 
-/// When a test ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TestEnd {
     /// After each id was used once.

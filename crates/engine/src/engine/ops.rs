@@ -648,12 +648,10 @@ fn stretches(
     dealt(ops, each, workers, |place| place / each)
 }
 
-/// Generates the ops of a mix.
 struct Mixer<'a> {
     load: &'a Workload,
     /// The state at this point of the list.
     state: State,
-    /// Blobs that may be read.
     readable: Vec<u32>,
     /// Blobs that may be overwritten or deleted, if these are not the readable ones.
     writable: Option<Vec<u32>>,
@@ -832,7 +830,6 @@ mod tests {
         assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
     }
 
-    /// Bytes of a list's elements.
     fn bytes_of<T>(list: &[T]) -> usize {
         size_of_val(list)
     }

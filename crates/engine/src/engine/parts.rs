@@ -92,7 +92,6 @@ pub struct NullOpCost {
     pub beyond: Vec<PartCost>,
 }
 
-/// A stage that is ready to run.
 struct ReadyStage {
     null_loop: NullLoop,
     list: Vec<PlannedOp>,

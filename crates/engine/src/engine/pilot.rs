@@ -361,7 +361,6 @@ pub fn cut(corpora: &[Corpus], share: f64) -> Vec<Corpus> {
     corpora.iter().map(|corpus| corpus.part(part_of(corpus.blobs(), share))).collect()
 }
 
-/// Number of blobs in a share of a corpus.
 fn part_of(blobs: u64, share: f64) -> u64 {
     ((blobs as f64 * share).round() as u64).clamp(1, blobs.max(1))
 }

@@ -519,7 +519,6 @@ pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> 
     })
 }
 
-/// Name and value of a condition.
 type Condition = (&'static str, String);
 
 /// The program and the machine of a run.

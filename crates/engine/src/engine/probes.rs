@@ -14,13 +14,9 @@ use super::workers::clock::{Clock, HostClock};
 use crate::host::machine::{AlignedBuffer, open_direct};
 use crate::result::Probe;
 
-/// Flushes in the device probe.
 const FLUSHES: usize = 16;
-/// Direct reads in the device probe.
 const READS: usize = 64;
-/// Bytes of the probe's file.
 const FILE_BYTES: usize = 1 << 20;
-/// Bytes of one read or write.
 const BLOCK: usize = 4096;
 /// Round trips between two threads. The first [`TRIPS_TO_BEGIN`] are discarded, because the threads are still starting.
 const TRIPS: usize = 200;

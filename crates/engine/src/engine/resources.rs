@@ -54,7 +54,6 @@ impl IdleActivity {
     }
 }
 
-/// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
 struct ResourceCounters {
     busy_ns: Option<u64>,

@@ -17,9 +17,7 @@ use crate::units;
 /// Upper bound on the bytes of a catalog's row, with its keys.
 const CATALOGUE_ROW_BYTES: u64 = 512;
 
-/// A store on a server of the user's.
 struct UserServerStore {
-    /// Name of the store in messages.
     label: String,
     adapter: &'static Adapter,
     options: Options,
@@ -54,7 +52,6 @@ impl UserServerStore {
         self.adapter.url(&self.options)
     }
 
-    /// The URL without its passwords.
     fn shown_url(&self) -> String {
         redact::without_passwords(self.url().unwrap_or_default())
     }
@@ -223,7 +220,6 @@ struct Announcement {
     /// The demand on each limit of bytes, with the limit.
     rooms: Vec<(u64, ServerLimit)>,
     unknown: Option<String>,
-    /// Bytes that a round writes.
     written_bytes: u64,
     carriers: Vec<String>,
 }

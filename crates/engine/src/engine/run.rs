@@ -153,7 +153,6 @@ const IDLE_SECONDS_A_ROUND: f64 = 0.1;
 /// Share of the budget that is reserved for the report and for what the pilot underestimates.
 const SPARE: f64 = 0.06;
 
-/// Minimum reserve for the reports, in seconds.
 const REPORT_SECONDS: f64 = 1.0;
 
 /// Durations of rounds, in seconds, without what later rounds do not do again.
@@ -331,9 +330,7 @@ struct RunState<'a> {
     known_out: ImpossiblePhases,
     /// Durations of the candidate runs of a round that the pilot foresaw.
     foreseen: VisitSeconds,
-    /// True if an earlier run is continued.
     resumed: bool,
-    /// True if the run ends after one round.
     one_round: bool,
 }
 
@@ -361,7 +358,6 @@ impl RunState<'_> {
         Some(deadline.saturating_sub(Duration::from_secs_f64(REPORT_SECONDS)))
     }
 
-    /// True if the budget is spent.
     fn is_spent(&self) -> bool {
         self.until(0).is_some_and(|until| machine::uptime() >= until)
     }
@@ -795,7 +791,6 @@ impl RunState<'_> {
         if self.context.plan.is_preview() { None } else { disturbed::next_to_repeat(&found, rounds, &again) }
     }
 
-    /// True if the budget has time for another round.
     fn has_time_for_one(&self, pace: RoundDurations) -> bool {
         let visits = &self.records.store_rounds;
         let earlier = visits.iter().map(|visit| visit.seconds).sum::<f64>();
@@ -848,7 +843,6 @@ impl RunState<'_> {
         Err(self.too_small([of_rounds(rounds.min(ROUNDS_MIN)), of_rounds(rounds)], 0.0, &told_by))
     }
 
-    /// Drops this round and all later ones.
     fn cut_from(&mut self, round: u32) {
         let done = round - 1;
         if done < ROUNDS_WANTED {
@@ -1126,7 +1120,6 @@ fn most_memory(most: Option<HarnessMemory>, phase: Option<&RoundMemory>) -> Opti
     })
 }
 
-/// Median service time of a round, in nanoseconds.
 fn service_p50(round: &crate::result::Round) -> Option<f64> {
     let whole = histogram::whole(round.histogram.service.values()).ok().filter(|whole| !whole.is_empty())?;
     Some(whole.value_at_quantile(0.5) as f64)

@@ -111,7 +111,6 @@ impl Store for LeavesOneOut {
     }
 }
 
-/// Replaces the candidate's adapter by that store.
 fn with_a_liar(plan: &mut Plan) {
     static LIAR: OnceLock<Adapter> = OnceLock::new();
     let of = plan.candidates[1].adapter;
@@ -197,7 +196,6 @@ fn image(dir: &Path) -> (usize, u64) {
     (files, xxh3_64(&all))
 }
 
-/// Replaces the candidate's adapter by that store.
 fn with_digests(plan: &mut Plan) {
     static DIGESTED: OnceLock<Adapter> = OnceLock::new();
     let of = plan.candidates[0].adapter;

@@ -477,7 +477,6 @@ fn check_class(candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// Rejects `transaction=phase` for a store without such transactions.
 fn check_transaction(candidate: &Candidate) -> Result<()> {
     match candidate.why_not_one_transaction().filter(|_| candidate.transaction() == Transaction::Phase) {
         Some(why) => bail!("cannot set `{}.transaction` to phase: {why}", candidate.adapter.name),

@@ -16,7 +16,6 @@ const ROUNDING: f64 = 1e-6;
 const ROUNDING_SHARE: f64 = 1e-9;
 /// Fields with names of candidates, phases and adapters, which reports print on lines of their own.
 const NAMES: &[&str] = &["adapter", "phase", "reference", "store"];
-/// Maximum length of such a name, in bytes.
 const NAME_BYTES_MAX: usize = 4096;
 
 /// Path of a value in the result, with the rules for numbers there.

@@ -29,7 +29,6 @@ pub struct ProcessSample {
     pub name: String,
     /// Proportional share of memory (PSS) if it may be read, otherwise anonymous memory.
     memory_bytes: u64,
-    /// Processor time in seconds.
     processor_seconds: f64,
     /// Start time in kernel ticks since boot, because pids are reused.
     started: u64,

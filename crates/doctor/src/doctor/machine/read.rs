@@ -28,7 +28,6 @@ pub fn look(dirs: &[PathBuf]) -> Sample {
     Sample { seconds: uptime().as_secs_f64(), told }
 }
 
-/// Builds a row from pairs.
 fn row(pairs: impl IntoIterator<Item = (String, Value)>) -> Row {
     pairs.into_iter().collect()
 }

@@ -51,14 +51,12 @@ pub(super) fn commands(answer: &Document) -> Result<Vec<Row>, UnknownReason> {
     Ok(rows.filter(|row| number(row, "total").is_some_and(|total| total > 0.0)).collect())
 }
 
-/// First batch of an answer's cursor.
 pub(super) fn batch(answer: &Document) -> Result<Vec<Document>, UnknownReason> {
     let batch = answer.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
     let batch = batch.map_err(|error| format!("its answer has no list: {error}"))?;
     Ok(batch.iter().filter_map(Bson::as_document).cloned().collect())
 }
 
-/// The `name` fields of a list of documents.
 pub(super) fn names(list: &[Bson]) -> Vec<String> {
     let named = list.iter().filter_map(Bson::as_document);
     named.filter_map(|one| one.get_str("name").ok().map(str::to_owned)).collect()
@@ -125,7 +123,6 @@ pub(super) fn gridfs(collections: &[Row]) -> Vec<Row> {
     chunks.collect()
 }
 
-/// Length of a GridFS file.
 pub(super) fn length(file: &Document) -> Option<f64> {
     value_at(file, &["length"])?.parse().ok()
 }

@@ -15,7 +15,6 @@ use crate::wire::stream::tcp;
 
 /// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// Timeout of the connection.
 const REACHED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Role for reading counters.
@@ -98,7 +97,6 @@ impl MongoInspector {
         Ok(names.into_iter().filter(|name| !OWN.contains(&name.as_str())).collect())
     }
 
-    /// All collections with their sizes.
     fn collections(&mut self) -> Result<Vec<Row>, UnknownReason> {
         let mut rows = Vec::new();
         for database in self.databases()? {
@@ -140,7 +138,6 @@ impl MongoInspector {
         self.of_each(collections, |name| doc! { "listIndexes": name }, READ, answers::index)
     }
 
-    /// Uses of each index.
     fn uses(&mut self, collections: &[Row]) -> Result<Vec<Row>, UnknownReason> {
         let command =
             |name: &str| doc! { "aggregate": name, "pipeline": [{ "$indexStats": {} }], "cursor": {} };

@@ -22,7 +22,6 @@ pub(super) const READ_WRITE: f64 = 2.0;
 
 /// The source used for query counts, with a description of its period.
 pub(super) struct Counter {
-    /// Name of the source.
     pub(super) source: &'static str,
     words: String,
 }

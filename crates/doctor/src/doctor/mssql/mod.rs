@@ -39,7 +39,6 @@ const ANSWERS: &[Check] = &[answers::check("ms-answer-time", "ping -c 20 HOST")]
 /// Rights that let a login see the server's counters.
 const SERVER_STATE: &str = "VIEW SERVER STATE (from 2022 on VIEW SERVER PERFORMANCE STATE is enough)";
 
-/// True if queries can use the index.
 fn is_used(index: &Row) -> bool {
     or_zero(index, "is_disabled") == 0.0 && or_zero(index, "is_hypothetical") == 0.0
 }

@@ -236,7 +236,6 @@ const SUSPECT: &str = "
     SELECT COALESCE(DB_NAME(s.database_id), '?') AS name, COUNT(*) AS broken
     FROM msdb.dbo.suspect_pages s WHERE s.event_type IN (1, 2, 3) GROUP BY s.database_id";
 
-/// Volumes of this database's files.
 const VOLUMES: &str = "
     SELECT v.volume_mount_point AS name, MAX(v.total_bytes) AS bytes, MIN(v.available_bytes) AS free_bytes
     FROM sys.database_files f
@@ -337,7 +336,6 @@ mod tests {
     use super::super::grammar::{parse, reads_what_is_documented};
     use super::*;
 
-    /// All statements that are sent, by name.
     fn all() -> Vec<(&'static str, String)> {
         let index = serde_json::json!({ "of_table": "5", "number": "2" });
         let column = |rows: u32| {

@@ -92,7 +92,6 @@ impl MySqlInspector {
     }
 }
 
-/// Converts a row of the server's.
 fn row(row: mysql::Row) -> Row {
     let names: Vec<String> = row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
     let values = row.unwrap().into_iter().map(|value| match value {

@@ -80,7 +80,6 @@ fn check_version(number: f64, version: &str) -> Result<()> {
 }
 
 impl PostgreSqlInspector {
-    /// Rows of a query of statistics.
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, UnknownReason> {
         self.rows_with("pg_monitor", sql)
     }

@@ -17,7 +17,6 @@ use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply, parse_url};
 /// A connection to a server.
 pub struct RedisInspector {
     client: RedisClient,
-    /// User name on the server.
     user: String,
 }
 

@@ -12,7 +12,6 @@ use crate::result::Counters;
 use crate::store::{Error, describe_error_below};
 use crate::units;
 
-/// Progress of a growing store.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Growth {
     /// Number of blobs that the last complete step put, by id from 0.

@@ -37,7 +37,6 @@ pub(in crate::engine) struct MemoryLimit<'a> {
     /// Memory that the candidate may use beyond that in this phase; `None` if unlimited.
     budget_bytes: Option<u64>,
     limit_bytes: Option<u64>,
-    /// Counters at the start of the phase.
     before: MemoryUse,
 }
 
@@ -54,7 +53,6 @@ impl<'a> MemoryLimit<'a> {
         }
     }
 
-    /// Resets the counters for a new phase.
     fn mark(&mut self) {
         self.group.reset_peak();
         self.before = self.group.now();
@@ -173,7 +171,6 @@ impl CandidateRun<'_> {
         Ok(refused)
     }
 
-    /// Lifts the memory limit, if there is one.
     pub(in crate::engine) fn lift_limit(&mut self) -> Result<()> {
         if let Some(limit) = &mut self.limit {
             limit.group.limit(None)?;

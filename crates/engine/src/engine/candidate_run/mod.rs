@@ -303,7 +303,6 @@ pub(super) struct CandidateRun<'a> {
     pub(super) closed: Option<Durability>,
     /// The catalog of uploads; opened by the first phase that has uploads.
     pub(super) catalog: Option<CatalogStore>,
-    /// The expected contents of the store.
     pub(super) state: State,
     /// True if every blob was read since the store was opened or evicted.
     pub(super) warm: bool,
@@ -317,7 +316,6 @@ pub(super) struct CandidateRun<'a> {
     pub(super) aged_bytes: u64,
     /// Where the fill and the ages come from.
     pub(super) ageing: Ageing,
-    /// Progress of a growing store.
     pub(super) growth: Growth,
     /// Blobs that the store had evicted before the phase, if it evicts any.
     pub(super) evictions: Option<u64>,

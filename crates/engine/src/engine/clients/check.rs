@@ -8,7 +8,6 @@ use super::Introduction;
 use crate::plan::{Candidate, Phase, Plan, class_of};
 use crate::store::{ClientSupport, Kind};
 
-/// Fails if these processes cannot execute the plan together.
 pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
     let clients = all.len();
     if plan.limits_memory() {

@@ -68,7 +68,6 @@ pub struct Introduction {
     pub whereabouts: HostIdentity,
 }
 
-/// The results of a finished job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct JobResult {
     pub(super) tally: SentTally,
@@ -220,7 +219,6 @@ impl Task {
     }
 }
 
-/// Bytes of an encoded op.
 const OP_BYTES: usize = 17;
 
 /// Kinds of ops, by their encoded number.
@@ -234,7 +232,6 @@ const KINDS: [OpKind; 7] = [
     OpKind::Release,
 ];
 
-/// Encodes ops.
 pub(super) fn ops_as_bytes<'o>(ops: impl Iterator<Item = &'o PlannedOp>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ops.size_hint().0 * OP_BYTES);
     for op in ops {
@@ -259,7 +256,6 @@ fn op_of(bytes: &[u8]) -> Result<PlannedOp> {
     })
 }
 
-/// Encodes a message, followed by ops.
 pub(super) fn written(said: &impl Serialize, ops: &[u8]) -> Result<Vec<u8>> {
     let mut message = serde_json::to_vec(said)?;
     message.push(b'\n');

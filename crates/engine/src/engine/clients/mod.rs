@@ -372,7 +372,6 @@ impl Clients {
         Ok(read(&message)?.0)
     }
 
-    /// Measures the offset of a client's clock.
     fn look_at_clock(&self, rank: usize, clock: &HostClock, stop: &AtomicBool) -> Result<ClockOffset> {
         let mut best: Option<ClockOffset> = None;
         for _ in 0..PINGS {

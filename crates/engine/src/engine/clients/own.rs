@@ -139,7 +139,6 @@ impl ClientStore {
         Ok(self.store()?.settle()?)
     }
 
-    /// Compares every blob, and returns how many were compared.
     fn compare(&self) -> Result<u64> {
         let caps = self.opening.caps()?;
         if !caps.contents {

@@ -117,7 +117,6 @@ enum Attempt {
     Stuck(Duration),
 }
 
-/// Runs a candidate once in a new process.
 fn attempt(
     run: &RunContext,
     fixed: &Fixed,
@@ -192,7 +191,6 @@ fn attempt(
 /// Time limit for the end of killed processes. One that waits for the disk ends only after its I/O is complete.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why listening to a process ended.
 enum ListeningEnd {
     /// The process ended or closed its pipe; its last message, if it sent any.
     Last(Option<VisitMessage>),

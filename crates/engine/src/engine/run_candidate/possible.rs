@@ -81,7 +81,6 @@ fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase
     work::for_phase(phase).impossible(&Applicant { plan, candidate, caps }, phase)
 }
 
-/// True if a phase replaces or deletes blobs.
 fn changes_blobs(phase: &Phase) -> bool {
     let changes = |load: &Workload| load.mix.iter().any(|(kind, _)| kind.changes());
     phase.load().is_some_and(changes) || phase.custom_action().is_some_and(|action| action.ages)

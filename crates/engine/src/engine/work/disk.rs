@@ -60,7 +60,6 @@ const READ_BYTES: &str = "disk-read-bytes";
 
 /// Bytes of the file, before the scale of the plan is applied.
 const FILE_BYTES: u64 = 64 << 20;
-/// Minimum number of blocks in the file.
 const BLOCKS_MIN: u64 = 16;
 /// The pilot's file is smaller by this factor.
 const PILOT_PART: u64 = 8;

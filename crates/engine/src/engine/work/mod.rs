@@ -48,9 +48,7 @@ static TABLE: &[&WorkKind] = &[
 /// Why an append-only store leaves a phase out.
 pub(super) const APPEND_ONLY: &str = "append-only: it neither replaces nor deletes blobs";
 
-/// A line of the table.
 struct WorkKind {
-    /// The name by which phases refer to it.
     name: &'static str,
     /// Its phases that plans can name.
     standard: &'static [StandardPhase],
@@ -80,7 +78,6 @@ pub(super) trait Work: Sync {
         phase.load().map_or_else(FixedLength::default, by_pilot)
     }
 
-    /// Returns the length of the phase in the pilot.
     fn pilot_length(&self, planned: FixedLength) -> FixedLength {
         planned
     }
@@ -135,7 +132,6 @@ pub(super) struct BudgetParameters {
     pub(super) read_seconds: f64,
     /// Minimum number of ops in such a phase.
     pub(super) read_ops: u64,
-    /// Number of ops in a cold phase.
     pub(super) cold_ops: u64,
     pub(super) rounds: u32,
 }
@@ -144,7 +140,6 @@ pub(super) struct BudgetParameters {
 pub(super) struct LengthInputs<'a> {
     pub(super) plan: &'a Plan,
     pub(super) blobs: u64,
-    /// The parameters for all phases.
     pub(super) choice: BudgetParameters,
     /// Lengths of earlier phases, by key.
     pub(super) earlier: &'a BTreeMap<String, FixedLength>,
@@ -155,9 +150,7 @@ pub(super) struct LengthInputs<'a> {
 pub(super) struct Forecast<'a> {
     pub(super) plan: &'a Plan,
     pub(super) phase: &'a Phase,
-    /// The pilot's run of the candidate.
     pub(super) pilot: &'a PilotOutcome<'a>,
-    /// The pilot's measurement of the phase.
     pub(super) round: &'a Round,
     /// Wall time of the phase in the pilot, including its preparation, in seconds.
     pub(super) wall: f64,
@@ -173,7 +166,6 @@ impl Forecast<'_> {
     }
 }
 
-/// Returns the kind of work that does a phase.
 pub(super) fn for_phase(phase: &Phase) -> &'static dyn Work {
     let does = |kind: &&&WorkKind| kind.name == phase.kind || kind.work.does(phase);
     TABLE.iter().rfind(does).copied().unwrap_or(&ops::KIND).work

@@ -159,7 +159,6 @@ impl KeyList {
     }
 }
 
-/// Lists all keys and returns their number.
 fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64> {
     let mut keys = 0;
     if connects {

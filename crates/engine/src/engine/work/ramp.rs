@@ -33,7 +33,6 @@ const OPS_BEYOND: f64 = 10.0;
 /// Maximum duration of a rung, in seconds. Rates too low for the percentile within that time are not offered.
 const SECONDS_MAX: f64 = 10.0;
 
-/// Minimum duration of a rung, in seconds.
 const RUNG_SECONDS_MIN: f64 = 0.3;
 
 const NAME: &str = "ramp";
@@ -169,7 +168,6 @@ fn ops_wanted(limit: &ResponseLimit) -> f64 {
     OPS_BEYOND / (1.0 - limit.share)
 }
 
-/// Lowest rate that is offered, in ops per second.
 fn lowest_rate(limit: &ResponseLimit) -> f64 {
     ops_wanted(limit) / SECONDS_MAX
 }
@@ -215,7 +213,6 @@ fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f6
     asked_seconds.max(ops_wanted(limit) / ops_per_s)
 }
 
-/// The result of offering a rate.
 struct RungOutcome<T> {
     rung: Rung,
     /// True if no lower rate would help.

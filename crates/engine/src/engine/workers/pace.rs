@@ -34,7 +34,6 @@ pub struct Schedule {
     next_ns: f64,
     /// Time after which no op is due, in nanoseconds since the phase began.
     end_ns: f64,
-    /// Remaining instants.
     left: u64,
 }
 

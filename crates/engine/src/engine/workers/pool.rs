@@ -391,7 +391,6 @@ fn totals(jobs: usize, counted: Vec<(usize, Tally)>) -> Result<Vec<Tally>> {
     totals.into_iter().map(|total| total.ok_or_else(|| anyhow!("a job was not done"))).collect()
 }
 
-/// Everything that a worker needs for a job.
 struct Ready<'j, C: Clock> {
     shared: WorkerContext<'j, C>,
     source: OpSource<'j>,

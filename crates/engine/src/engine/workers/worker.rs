@@ -157,7 +157,6 @@ fn prefetch(address: *const u8) {
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch(_address: *const u8) {}
 
-/// Returns the ops of a source in order.
 struct Cursor<'a> {
     source: &'a OpSource<'a>,
     keys: &'a Keys,

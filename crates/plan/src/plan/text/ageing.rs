@@ -6,14 +6,12 @@ use super::phases::parse_order;
 use super::values::check_excluded;
 use super::{Action, Order, Phase, PlanText, part_of};
 
-/// Default phases of ageing.
 pub(super) const AGEING_PHASES: &[&str] = &["fill", "read-warm", "read-cold"];
 /// Standard phase that replaces blobs up to a step.
 pub(super) const OVERWRITES: &str = "age";
 
 /// First step of a range above 0, in percent; each later one is twice the one before.
 const STEP_MIN: u64 = 50;
-/// Maximum age in percent.
 const PERCENT_MAX: f64 = 10_000.0;
 
 /// Parses the steps of ageing in percent of the live bytes, in ascending order: a range (`0..8`), whose ages double from 0.5 on, or
@@ -130,7 +128,6 @@ pub(super) fn phases(age: &str, phases: &[Phase], overwrites: &Phase) -> Result<
     Ok(all)
 }
 
-/// Returns a phase at the step of this age.
 fn at(phase: &Phase, percent: u64) -> Phase {
     let mut step = Phase { aged_to: Some(percent), ..phase.part(percent as u32) };
     if let Action::Custom(action) = &mut step.action

@@ -179,7 +179,6 @@ impl CorpusPlan {
     }
 }
 
-/// Default size of a corpus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DefaultSize {
     /// Maximum number of blobs, unless they are files.

@@ -7,11 +7,9 @@ use super::values::check_excluded;
 use super::{Action, Class, Length, OpKind, Phase, PlanText, Role, Workload, part_of};
 use crate::rules::{GROWTH_STEPS_MIN, SHORT_OPS};
 
-/// Default phases of a growth.
 pub(super) const GROWTH_PHASES: &[&str] =
     &["fill", "read-warm", "read-cold", "overwrite", "delete-some", "list-all", "reopen"];
 
-/// Minimum number of blobs at a step.
 const BLOBS_MIN: u64 = 10;
 /// Number of reads of a phase at each step, except cold ones, which need an eviction for every few.
 const READS: u64 = 10_000;
@@ -62,7 +60,6 @@ pub(super) fn steps(text: &str) -> Result<Vec<u64>> {
     Ok(steps)
 }
 
-/// Rounds to one significant digit.
 fn one_digit(value: f64) -> u64 {
     let digit = 10_f64.powf(value.log10().floor());
     ((value / digit).round() * digit).round() as u64

@@ -11,7 +11,6 @@ macro_rules! optional_keys {
     };
 }
 
-/// True for a key that is not set.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -85,7 +84,6 @@ pub(super) fn default_stores() -> Vec<String> {
 /// Default response-time limit, hardly noticeable to visitors.
 const LIMIT: &str = "p99=50ms";
 
-/// Maximum size of a plan in bytes.
 const PLAN_BYTES_MAX: u64 = 4_000_000;
 
 /// Shipped plans: name and text.
@@ -432,7 +430,6 @@ impl PlanText {
 }
 
 impl OneOrMany {
-    /// Returns the value with passwords in URLs masked.
     pub(super) fn without_passwords(&self) -> OneOrMany {
         match self {
             OneOrMany::One(value) => OneOrMany::One(without_passwords(value)),

@@ -315,7 +315,6 @@ impl Workload {
         self.mix.iter().any(|(kind, _)| kind.is_upload())
     }
 
-    /// True if every op stores a new blob.
     fn only_puts(&self) -> bool {
         self.mix.iter().all(|(kind, _)| *kind == OpKind::Put)
     }
@@ -356,7 +355,6 @@ impl Phase {
         Phase { class: Class::Asked, cache: CacheState::Warm, ..Phase::custom(REPLAY, id, action) }
     }
 
-    /// True if the phase replays a log.
     pub(super) fn replays(&self) -> bool {
         self.kind == REPLAY
     }
@@ -685,7 +683,6 @@ impl PhaseText {
         Ok(())
     }
 
-    /// Parses a phase that replays a log.
     fn parse_replay(&self, speed: &str) -> Result<Phase> {
         let own = PhaseText {
             id: self.id.clone(),

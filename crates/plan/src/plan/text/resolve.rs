@@ -31,11 +31,8 @@ const PRECISION: &str = "5%";
 const PREVIEW_VISITS_MAX: usize = 150;
 /// Maximum number of rounds; their order is drawn before the first one.
 const ROUNDS_MAX: u32 = 10_000;
-/// Maximum number of workers.
 pub(super) const WORKERS_MAX: usize = 1024;
-/// Maximum number of blobs per op.
 pub(super) const BATCH_MAX: usize = 100_000;
-/// Default timeout of an op.
 const OP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum timeout of an op. Socket timeouts are counted in kernel ticks (10 ms at 100 Hz), and servers count theirs in
 /// milliseconds.
@@ -696,10 +693,8 @@ pub fn durability_class(name: &str) -> Result<Durability> {
 /// Default phases of a memory sweep, besides its own.
 const FILL_ONLY: &[&str] = &["fill"];
 
-/// Default phases of a run with a log.
 const LOG_PHASES: &[&str] = &["fill", REPLAY];
 
-/// Default phases of a sweep.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
 
 /// Links phases to what they repeat: `read-again` to the read phase before it; a phase that names what it repeats must name an
