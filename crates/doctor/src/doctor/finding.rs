@@ -4,7 +4,7 @@ use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Row, SubjectFacts, UnknownReason, or_zero};
+use super::facts::{Row, SubjectFacts, UnknownReason, or_zero, text};
 use crate::units;
 
 named! {
@@ -229,13 +229,21 @@ pub fn largest<T>(
     CheckResult::of_named(Answer::Look, most, figure, named)
 }
 
-/// Finding for redundant indexes, each named with the index that covers it; `all` is the number of indexes.
-pub fn covered_indexes(named: Vec<String>, all: usize) -> CheckResult {
+/// Finding for redundant indexes, each named with the first index that covers it.
+pub fn covered_indexes(
+    facts: &SubjectFacts,
+    is_covered_by: fn(&Row, &Row) -> bool,
+    shown: fn(&Row) -> String,
+) -> Result<CheckResult, UnknownReason> {
+    let rows = facts.rows("indexes")?;
+    let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
+    let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), by(row)?)));
+    let (named, all): (Vec<String>, usize) = (named.collect(), rows.len());
     let figure = match named.first() {
         Some(first) => format!("{} of {all} are covered by another: {first}", named.len()),
         None => format!("none of {all} is covered by another"),
     };
-    CheckResult::of_named(Answer::Look, named.len() as f64, figure, named).with_period(FigurePeriod::Now)
+    Ok(CheckResult::of_named(Answer::Look, named.len() as f64, figure, named).with_period(FigurePeriod::Now))
 }
 
 /// Finding for indexes that nothing has used for as long as uses were counted, in seconds.

@@ -70,15 +70,8 @@ fn scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReas
 }
 
 fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let rows = facts.rows("indexes")?;
-    let covered = |row: &&Row| {
-        let by = rows.iter().find(|other| is_covered_by(row, other))?;
-        let [name, of, by] =
-            [text(row, "name"), text(row, "collection"), text(by, "name")].map(|name| format!("`{name}`"));
-        Some(format!("{name} of {of}, by {by}"))
-    };
-    let named: Vec<String> = rows.iter().filter_map(|row| covered(&row)).collect();
-    Ok(covered_indexes(named, rows.len()))
+    let shown = |row: &Row| format!("`{}` of `{}`", text(row, "name"), text(row, "collection"));
+    covered_indexes(facts, is_covered_by, shown)
 }
 
 /// True if another index answers all queries that this one does.

@@ -169,10 +169,7 @@ fn shown(row: &Row) -> String {
 }
 
 fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let rows = facts.rows("indexes")?;
-    let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
-    let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), by(row)?)));
-    Ok(covered_indexes(named.collect(), rows.len()))
+    covered_indexes(facts, is_covered_by, shown)
 }
 
 /// True if another index answers all queries that this one does.

@@ -84,20 +84,7 @@ fn full_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, Unknow
 }
 
 fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let rows = facts.rows("indexes")?;
-    let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other));
-    let named: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            Some(format!(
-                "`{}` of `{}`, by `{}`",
-                text(row, "name"),
-                text(row, "tab"),
-                text(by(row)?, "name")
-            ))
-        })
-        .collect();
-    Ok(covered_indexes(named, rows.len()))
+    covered_indexes(facts, is_covered_by, |row| format!("`{}` of `{}`", text(row, "name"), text(row, "tab")))
 }
 
 /// True if another index answers all queries that this one does.
