@@ -776,13 +776,18 @@ mod tests {
         }
     }
 
+    /// Returns the ops of each worker's own list, one by one.
+    fn own_lists(load: &Workload, state: &State, ops: u64, workers: usize, seed: u64) -> Vec<Vec<PlannedOp>> {
+        lists(load, state, ops, 1, OpDistribution::Own(workers), seed)
+    }
+
     #[test]
     fn no_client_reads_what_it_wrote_itself_and_every_read_is_done_as_often() {
         for (clients, workers) in [(2, 1), (2, 3), (3, 2), (4, 1), (7, 2)] {
             let sessions = clients * workers;
             let mut state = state(840, false);
             let of = |kind, order, ops, seed, state: &State| {
-                lists(&load(&[(kind, 1.0)], order), state, ops, 1, OpDistribution::Own(sessions), seed)
+                own_lists(&load(&[(kind, 1.0)], order), state, ops, sessions, seed)
             };
             let puts = of(OpKind::Put, Order::Sequential, 840, 1, &state);
             state.apply_lists(&puts, |hand, _| hand / workers);
@@ -819,14 +824,7 @@ mod tests {
             }
         }
         // A single client reads its own blobs.
-        let reads = lists(
-            &load(&[(OpKind::Get, 1.0)], Order::Once),
-            &state(10, true),
-            10,
-            1,
-            OpDistribution::Own(2),
-            1,
-        );
+        let reads = own_lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(10, true), 10, 2, 1);
         assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
     }
 
@@ -843,7 +841,7 @@ mod tests {
         let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
         let mut state = State::empty(&corpus);
         let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
-        let puts = lists(&fill, &state, BLOBS as u64, 1, OpDistribution::Own(2), 1);
+        let puts = own_lists(&fill, &state, BLOBS as u64, 2, 1);
         state.apply_lists(&puts, |_, _| 0);
         // Without `..`, so that a new field has to be counted.
         let State { generation, len, alive, references, uploaded_len, is_copy, written, writes: _, writer } =
@@ -876,14 +874,8 @@ mod tests {
     #[test]
     fn each_key_comes_once_whatever_the_number_of_workers() {
         for workers in [1, 3, 64] {
-            let lists = lists(
-                &load(&[(OpKind::Get, 1.0)], Order::Once),
-                &state(1000, true),
-                1000,
-                1,
-                OpDistribution::Own(workers),
-                7,
-            );
+            let lists =
+                own_lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(1000, true), 1000, workers, 7);
             assert_eq!(lists.len(), workers);
             let ids: HashSet<u32> = lists.iter().flatten().map(|op| op.blob).collect();
             assert_eq!((ids.len(), lists.iter().map(Vec::len).sum::<usize>()), (1000, 1000));
@@ -942,19 +934,18 @@ mod tests {
     fn what_was_written_together_is_read_together() {
         let fill = load(&[(OpKind::Put, 1.0)], Order::Once);
         let mut state = state(1000, false);
-        let filled = lists(&fill, &state, 1000, 1, OpDistribution::Own(1), 7).remove(0);
+        let filled = own_lists(&fill, &state, 1000, 1, 7).remove(0);
         filled.iter().for_each(|op| state.apply(op));
         let ids = |ops: &[PlannedOp]| ops.iter().map(|op| op.blob).collect::<Vec<u32>>();
         for workers in [1, 3] {
             let reads = load(&[(OpKind::Get, 1.0)], Order::Written);
-            let lists = lists(&reads, &state, 300, 1, OpDistribution::Own(workers), 8);
+            let lists = own_lists(&reads, &state, 300, workers, 8);
             assert_eq!(ids(&lists.concat()), ids(&filled[..300]));
         }
         // An overwritten blob moves to the end.
         let first = filled[0].blob;
         state.apply(&PlannedOp { kind: OpKind::Overwrite, generation: 1, ..filled[0] });
-        let reads =
-            lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, 1, OpDistribution::Own(1), 8);
+        let reads = own_lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, 1, 8);
         assert_eq!(reads[0].last().map(|op| op.blob), Some(first));
     }
 
@@ -962,7 +953,7 @@ mod tests {
     fn uploads_have_the_duplicates_that_were_asked_for() {
         for (duplicates, contents) in [(0.0, 1000), (0.2, 800), (0.9, 100)] {
             let load = Workload { duplicates, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
-            let list = lists(&load, &state(1000, true), 1000, 1, OpDistribution::Own(1), 7).remove(0);
+            let list = own_lists(&load, &state(1000, true), 1000, 1, 7).remove(0);
             let distinct: HashSet<u32> = list.iter().map(|op| op.blob).collect();
             assert_eq!((list.len(), distinct.len()), (1000, contents));
         }
@@ -974,7 +965,7 @@ mod tests {
         let keys: Vec<Key> = (0..4).map(|id| Key::of_digest(id, u128::from(id % 2))).collect();
         state.begin_uploads(&keys, &[10_000; 4]);
         let load = Workload { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
-        let list = lists(&load, &state, 4, 1, OpDistribution::Own(1), 7).remove(0);
+        let list = own_lists(&load, &state, 4, 1, 7).remove(0);
         let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();
         ids.sort_unstable();
         assert_eq!(ids, [0, 1]);
@@ -984,7 +975,7 @@ mod tests {
     fn an_ideal_lru_cache_has_its_share_of_draws_and_nothing_of_a_list_that_does_not_fit() {
         let read = |order: Order, ops: u64, share: f64| {
             let gets = load(&[(OpKind::Get, 1.0)], order);
-            let lists = lists(&gets, &state(400, true), ops, 1, OpDistribution::Own(3), 5);
+            let lists = own_lists(&gets, &state(400, true), ops, 3, 5);
             ideal_lru(&lists, (4_000_000.0 * share) as u64).unwrap()
         };
         assert_eq!([read(Order::Once, 400, 0.9), read(Order::Once, 400, 1.0)], [1.0, 0.0]);
@@ -1000,7 +991,7 @@ mod tests {
     #[test]
     fn an_ideal_lru_cache_is_simulated_once_for_the_same_reads_and_capacity() {
         let gets = load(&[(OpKind::Get, 1.0)], Order::Uniform);
-        let drawn = |seed| lists(&gets, &state(400, true), 1600, 1, OpDistribution::Own(3), seed);
+        let drawn = |seed| own_lists(&gets, &state(400, true), 1600, 3, seed);
         let (mut known, mut next) = (IdealLru::default(), IdealLru::default());
         let of = |known: &mut IdealLru, seed, capacity| {
             known.byte_miss_ratio(&IdealLru::default(), &drawn(seed), capacity)
@@ -1021,12 +1012,12 @@ mod tests {
     fn same_seed_same_list() {
         let load = load(&[(OpKind::Get, 0.5), (OpKind::Overwrite, 0.5)], Order::Zipfian(0.99));
         assert_eq!(
-            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 1),
-            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 1)
+            own_lists(&load, &state(100, true), 500, 4, 1),
+            own_lists(&load, &state(100, true), 500, 4, 1)
         );
         assert_ne!(
-            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 1),
-            lists(&load, &state(100, true), 500, 1, OpDistribution::Own(4), 2)
+            own_lists(&load, &state(100, true), 500, 4, 1),
+            own_lists(&load, &state(100, true), 500, 4, 2)
         );
     }
 
@@ -1035,7 +1026,7 @@ mod tests {
         let mix = [(OpKind::Get, 0.4), (OpKind::Put, 0.2), (OpKind::Overwrite, 0.2), (OpKind::Delete, 0.2)];
         let mut state = state(100, true);
         state.alive[50..].fill(false);
-        for list in lists(&load(&mix, Order::Uniform), &state, 5000, 1, OpDistribution::Own(3), 9) {
+        for list in own_lists(&load(&mix, Order::Uniform), &state, 5000, 3, 9) {
             for op in list {
                 let alive = state.alive[op.blob as usize];
                 assert_eq!(alive, op.kind != OpKind::Put, "{op:?}");
@@ -1059,15 +1050,7 @@ mod tests {
     fn zipfian_has_favourites_and_uniform_has_not() {
         let top = |order| {
             let mut counts = vec![0; 100];
-            for op in &lists(
-                &load(&[(OpKind::Get, 1.0)], order),
-                &state(100, true),
-                10_000,
-                1,
-                OpDistribution::Own(1),
-                3,
-            )[0]
-            {
+            for op in &own_lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, 1, 3)[0] {
                 counts[op.blob as usize] += 1;
             }
             counts.into_iter().max().unwrap_or(0)
@@ -1102,7 +1085,7 @@ mod tests {
         let share = |order| {
             let load = load(&[(OpKind::Get, 1.0)], order);
             let state = self::state(1000, true);
-            let lists = lists(&load, &state, 20_000, 1, OpDistribution::Own(2), 3);
+            let lists = own_lists(&load, &state, 20_000, 2, 3);
             hot_share(&lists, 20_000, &state).unwrap().blobs_share
         };
         // By the sum of k^-1.2, the first 227 of 1,000 have nine tenths.
@@ -1114,8 +1097,7 @@ mod tests {
     fn ranges_lie_within_the_blob() {
         let mut state = state(3, true);
         state.len = vec![0, 100, 50_000];
-        let lists =
-            lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, 1, OpDistribution::Own(1), 3);
+        let lists = own_lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, 1, 3);
         for op in &lists[0] {
             assert!(op.blob != 0 && op.len > 0);
             assert!(u64::from(op.offset) + u64::from(op.len) <= u64::from(state.len[op.blob as usize]));
