@@ -24,7 +24,6 @@ use crate::report::terminal::{WIDTH, behind, folded};
 use crate::store::{Durability, describe_error};
 use crate::units;
 
-/// Flags of `check-store`.
 #[derive(Debug, Args)]
 pub struct CheckStoreFlags {
     /// Check these stores or families, such as sqlite[page_size=4096]

@@ -15,7 +15,6 @@ use crate::result::{Cell, RunResult};
 use crate::suggest;
 use crate::units;
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 pub struct CompareFlags {
     /// Read the earlier run: its directory, its result.json, or LAST~1

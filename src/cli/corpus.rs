@@ -11,7 +11,6 @@ use crate::corpus::Corpus;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct CorpusFlags {

@@ -25,7 +25,6 @@ use crate::report::{crash as shown, fault_injection};
 use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
 
-/// Flags of `crash`.
 #[derive(Debug, Args)]
 pub struct CrashFlags {
     /// Test these stores and families, as in `blobwise run`

@@ -34,7 +34,6 @@ use crate::store::DeviceLimit;
 use crate::suggest::unknown;
 use crate::units;
 
-/// Flags of `disk`.
 #[derive(Debug, Args)]
 pub struct DiskFlags {
     /// Test the disk of this directory [default: the current one]

@@ -15,7 +15,6 @@ use crate::host::machine;
 use crate::report::html::doctor::render as page;
 use crate::units;
 
-/// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorFlags {
     /// Check this server, such as postgres://USER:PASSWORD@HOST/DATABASE

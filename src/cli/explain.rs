@@ -11,7 +11,6 @@ use crate::result::{Cell, RunResult};
 use crate::suggest;
 use crate::units;
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
     /// Read this run: its directory, its result.json, or LAST

@@ -29,7 +29,6 @@ enum ListTopic {
     FileSystems,
 }
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ListFlags {
     /// List stores, plans, corpora or file-systems, or one by name

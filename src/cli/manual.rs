@@ -10,14 +10,12 @@ use clap_complete::Shell;
 
 use super::{Arguments, CommandOutcome};
 
-/// Flags of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsFlags {
     /// Write for this shell, such as bash
     shell: Shell,
 }
 
-/// Flags of `man`.
 #[derive(Debug, Args)]
 pub struct ManualFlags {
     /// A directory, which is made where there is none

@@ -14,7 +14,6 @@ use crate::disk::{BLOCK_BYTES, bonnie};
 use crate::report;
 use crate::result::{RunResult, replace};
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
     /// Read this run: its directory, its result.json, LAST or LAST~1

@@ -24,7 +24,6 @@ use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
 use crate::plan::{ReadSink, split_list};
 use crate::units;
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 pub struct SelftestFlags {
     /// Compare equal candidates: how often are they called different?

@@ -11,7 +11,6 @@ use crate::report::terminal::{WIDTH, folded};
 use crate::trace::{Counts, Description, LogFormat, LogReader, Op, Rate, describe};
 use crate::units;
 
-/// Flags of the command.
 #[derive(Debug, Args)]
 pub struct TraceFlags {
     /// Read this log, plain, gzip or zstd; `-` is standard input
