@@ -159,9 +159,10 @@ impl CrashRequest {
         if let Some(why) = kinds.iter().find_map(|kind| Lab::why_unavailable(kind)) {
             return Err(why);
         }
-        if flags.cuts == 0 && flags.others().is_nothing() {
+        if flags.cuts == 0 && flags.others() == FaultTests::default() {
             bail!("--cuts and --kills: `0` leaves nothing to do; add --errors, --lying-disk or --flips");
         }
+        let is_for_many = |candidate: &Candidate| (candidate.adapter.caps)(&candidate.options).many;
         if let Some(candidate) =
             candidates.iter().find(|candidate| flags.workers > 1 && !is_for_many(candidate))
         {
@@ -386,10 +387,6 @@ impl CrashRun<'_> {
         line.besides = crash::others(lab, &trial, &self.flags.others(), seed, &mut |what| tell(what));
         line
     }
-}
-
-fn is_for_many(candidate: &Candidate) -> bool {
-    (candidate.adapter.caps)(&candidate.options).many
 }
 
 fn has(candidate: &Candidate, class: Durability) -> bool {

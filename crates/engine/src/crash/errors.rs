@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::Trial;
 use super::cuts::{Cut, SurvivingWrites};
-use super::lab::{Ending, ExaminationOutcome, Lab, RecordedLoad, RecoveredState, heard, quiet, say};
+use super::lab::{Ending, Lab, RecordedLoad, RecoveredState, heard, quiet, say};
 use super::load::{self, CrashLoad, History};
 use super::oracle::{BlobState, LoadHistory, StoreVerdict};
 use crate::host::disk::{DiskError, Failure, Faults, Log, LogEntryKind, RequestKind, Switch};
@@ -387,7 +387,11 @@ impl ErrorTrial<'_> {
             switch: RequestCounts { failed: switch.failed(), of_all: switch.asked(RequestKind::Read) },
             writes: 0,
             flushes: 0,
-            end: end_of_reading(&looked),
+            // A store that reports that it cannot open has ended well.
+            end: ProcessEnd::from_status(
+                looked.status,
+                looked.found.open_seconds.is_some() || !looked.has_read,
+            ),
             failed_ops: if looked.has_read { unreadable } else { 1 },
             went_on: looked.found.blobs.iter().filter(|seen| is_closed(seen)).count() as u64,
             said: looked.found.refused.or_else(|| (!looked.has_read).then(|| "it ended".to_owned())),
@@ -409,11 +413,6 @@ impl ErrorTrial<'_> {
         }
         Ok(ran)
     }
-}
-
-fn end_of_reading(looked: &ExaminationOutcome) -> ProcessEnd {
-    // A store that reports that it cannot open has ended well.
-    ProcessEnd::from_status(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
 }
 
 /// State of the file system after the errors.

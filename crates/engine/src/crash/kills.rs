@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
@@ -15,7 +15,7 @@ use super::oracle::{LoadHistory, StoreVerdict};
 use crate::host::disk::{Faults, Log};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
-use crate::host::server::{ProcessHandle, held_below, servers_below};
+use crate::host::server::{held_below, servers_below};
 use crate::result::crash::besides::KillResults;
 use crate::store::{Durability, Loss, Mode};
 
@@ -145,7 +145,9 @@ fn kill(lab: &Lab, trial: &Trial<'_>, load: &CrashLoad, history: &History, mark:
     } else {
         worker.kill();
     }
-    wait_for_all(&below)
+    let have_ended = below.iter().all(|process| process.ends_within(ENDS_WITHIN));
+    ensure!(have_ended, "a process of a server lives on after its end");
+    Ok(())
 }
 
 /// Kills a process of the worker's server. The worker sees its requests fail and ends.
@@ -159,13 +161,6 @@ fn kill_server(worker: &mut Forked, mark: KillPoint) -> Result<()> {
         worker.kill();
     }
     Ok(())
-}
-
-fn wait_for_all(processes: &[ProcessHandle]) -> Result<()> {
-    match processes.iter().all(|process| process.ends_within(ENDS_WITHIN)) {
-        true => Ok(()),
-        false => bail!("a process of a server lives on after its end"),
-    }
 }
 
 #[cfg(test)]

@@ -72,10 +72,6 @@ impl LoadHistory<'_> {
         }
     }
 
-    fn had_begun(&self, index: usize, at: usize) -> bool {
-        self.history.op(index).is_some_and(|when| when.began <= at)
-    }
-
     pub(super) fn all(
         &self,
         blobs: &[BlobState],
@@ -105,7 +101,7 @@ impl LoadHistory<'_> {
         let may: Vec<usize> = of_key[from.min(of_key.len())..]
             .iter()
             .copied()
-            .filter(|index| self.had_begun(*index, at))
+            .filter(|index| self.history.op(*index).is_some_and(|when| when.began <= at))
             .collect();
         let has_later = may.len() > usize::from(kept.is_some());
         let may_be_missing = kept.is_none() || may.iter().any(|index| self.ops[*index].put.is_none());

@@ -19,13 +19,6 @@ pub struct FaultTests {
     pub flips: usize,
 }
 
-impl FaultTests {
-    /// True if none is requested.
-    pub fn is_nothing(&self) -> bool {
-        *self == FaultTests::default()
-    }
-}
-
 /// Runs the requested tests on a trial and calls `say` with the name of each. Failures are recorded in the result.
 pub fn others(
     lab: &Lab,

@@ -156,13 +156,7 @@ impl Tally {
         (wall_ns - self.aside_ns as f64 / workers as f64) / 1e9
     }
 
-    /// Records an op that failed.
-    pub fn fail_op(&mut self, why: impl FnOnce() -> String) {
-        self.counters.failed_ops += 1;
-        self.fail(why);
-    }
-
-    /// Records any other failure.
+    /// Records a failure.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.counters.errors += 1;
         self.counters.first_error.get_or_insert_with(|| redact::of_error(&why()));

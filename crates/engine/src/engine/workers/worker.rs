@@ -286,7 +286,8 @@ pub fn work<'s, C: Clock>(
                 }
             }
             Err(error) => {
-                tally.fail_op(|| describe(&error, &next.ops[0], shared));
+                tally.counters.failed_ops += 1;
+                tally.fail(|| describe(&error, &next.ops[0], shared));
                 if matches!(error, Error::TimedOut) {
                     timed_out_ns += end - start;
                 }
