@@ -130,6 +130,7 @@ impl Sample {
 
 /// A connection to a server that can be examined.
 pub trait Inspector {
+    /// Version that the server reports.
     fn version(&mut self) -> Option<String>;
 
     /// Takes one look and returns the answer of each source. Sources that are queried only once are queried at the last look.
