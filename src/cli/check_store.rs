@@ -107,7 +107,6 @@ struct Tally {
     classes: u64,
     ok: u64,
     failed: u64,
-    /// Checks that this machine cannot make.
     not_possible: u64,
 }
 
@@ -190,7 +189,6 @@ fn caught(
         .unwrap_or_else(|_panic| Err(anyhow!("the store panicked; its message is above")))
 }
 
-/// Formats the checks that do not apply to a subject, by reason.
 fn not_applied(candidate: &Candidate, subject: &Subject) -> String {
     let declared = (candidate.adapter.caps)(&candidate.options).durability;
     let others: Vec<Subject> = declared.iter().map(|class| Subject::new(candidate, *class)).collect();

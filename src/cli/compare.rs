@@ -110,7 +110,6 @@ fn runs(flags: &CompareFlags) -> Result<std::result::Result<[PathBuf; 2], i32>> 
     }
 }
 
-/// Validates the thresholds.
 fn asked(flags: &CompareFlags) -> Result<CompareOptions> {
     let share = |name: &'static str, text: &Option<String>| -> Result<Option<f64>> {
         text.as_deref().map(|text| units::parse_share(text).context(name)).transpose()
@@ -139,7 +138,6 @@ fn asked(flags: &CompareFlags) -> Result<CompareOptions> {
     Ok(CompareOptions { threshold, fall, power, strict: flags.strict, in_turn: flags.plan.is_some() })
 }
 
-/// Keeps only the requested names in both runs.
 fn keep(
     old: &mut RunResult,
     new: &mut RunResult,

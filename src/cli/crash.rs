@@ -171,7 +171,6 @@ impl CrashRequest {
         Ok(CrashRequest { candidates, classes, kinds })
     }
 
-    /// Number of lines: combinations of file system, candidate and class.
     fn lines(&self) -> usize {
         let of = |candidate: &Candidate| self.classes.iter().filter(|class| has(candidate, **class)).count();
         self.kinds.len() * self.candidates.iter().map(of).sum::<usize>()
@@ -179,7 +178,6 @@ impl CrashRequest {
 }
 
 impl CrashFlags {
-    /// Files to write in addition to what is shown.
     fn files(&self) -> [&Option<PathBuf>; 3] {
         [&self.json, &self.markdown, &self.html]
     }
@@ -255,7 +253,6 @@ pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
     })
 }
 
-/// Writes the pages of earlier reports.
 fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
     if flags.markdown.is_none() && flags.html.is_none() {
         bail!("--again: needs --markdown FILE or --html FILE");
@@ -312,7 +309,6 @@ fn command() -> String {
     words.join(" ")
 }
 
-/// Returns a report without results.
 fn begun(flags: &CrashFlags, place: &Path) -> CrashReport {
     let machine = machine::facts(place);
     CrashReport {

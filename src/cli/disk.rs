@@ -297,7 +297,6 @@ fn price(file: &Path) -> Result<Price> {
     Ok((prices, age_days, million))
 }
 
-/// Places and rows from other programs' tables.
 type ImportedTables = (Vec<TestedPlace>, Vec<TestResult>);
 
 fn tables(files: &[PathBuf]) -> Result<ImportedTables> {

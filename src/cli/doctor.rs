@@ -107,7 +107,6 @@ pub fn main(flags: &DoctorFlags) -> Result<CommandOutcome> {
     Ok(if report.has_failed() { CommandOutcome::Failed } else { CommandOutcome::Well })
 }
 
-/// Examines everything that the flags name, after validating them.
 fn look(flags: &DoctorFlags) -> Result<SavedFacts> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(

@@ -75,7 +75,6 @@ fn cell<'r>(result: &'r RunResult, flags: &ExplainFlags) -> Result<&'r Cell> {
     }
 }
 
-/// Error for a name that the run does not have, listing those it has.
 fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &String) -> anyhow::Error {
     let known = || result.results.iter().map(|cell| of(cell).as_str());
     let meant =
@@ -83,7 +82,6 @@ fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &St
     anyhow!("no {what} of this run is called `{name}`; {meant}It has {}", listed(known()))
 }
 
-/// Lists names without duplicates.
 fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut all: Vec<String> = Vec::new();
     for name in names.map(|name| format!("`{name}`")) {

@@ -4,7 +4,6 @@ use clap::builder::StyledStr;
 
 use crate::report::terminal::{WIDTH, behind, folded};
 
-/// Purposes and their commands.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "page", "crash", "disk"]),
     ("Answer from what was measured", &["report", "explain", "compare"]),

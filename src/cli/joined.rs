@@ -59,7 +59,6 @@ fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Res
     Ok(())
 }
 
-/// Adds the corpora of a plan, and the phases that only they have.
 fn add_corpora(whole: &mut PlanText, text: PlanText) -> Result<()> {
     ensure!(
         !text.corpora.is_empty() && !whole.corpora.is_empty(),

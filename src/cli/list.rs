@@ -150,7 +150,6 @@ pub fn main(flags: &ListFlags) -> Result<CommandOutcome> {
 }
 
 impl ListRequest<'_> {
-    /// True if things of this kind are to be listed.
     fn wants(&self, what: ListTopic) -> bool {
         match self {
             ListRequest::Everything => true,
@@ -248,7 +247,6 @@ fn beside(name: &str, said: &str) -> String {
 /// State of what is available.
 const READY: &str = "ready";
 
-/// Returns every file system with its state on this machine.
 fn file_systems() -> Vec<(String, String)> {
     let ready = FileSystem::all().into_iter().map(|system| {
         let state = system.lacks().map_or(READY.to_owned(), |why| format!("{why:#}"));
@@ -263,7 +261,6 @@ fn plans() -> Result<Vec<(String, String)>> {
     SHIPPED.iter().map(|(name, text)| Ok(((*name).to_owned(), about(text)?))).collect()
 }
 
-/// Describes a plan: its candidates, phases, corpora and claims.
 fn plan_text(name: &str) -> Result<String> {
     let plan = PlanText::load(name)?;
     let mut lines = vec![format!("{name}: {}", plan.about.clone().unwrap_or_default())];
@@ -304,7 +301,6 @@ fn about(preset: &Preset) -> String {
     [Some(preset.about.to_owned()), preset.cut()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Describes whether a store can run here.
 fn state(entry: &Entry) -> String {
     match entry {
         Entry::Ready(adapter) => match missing_server(adapter, &defaults(adapter)) {

@@ -35,7 +35,6 @@ pub struct LiveView<'a> {
     /// Current visit, from 1, and number of visits.
     visit: (usize, usize),
     candidate: String,
-    /// Description of the current work.
     doing: String,
     /// Estimated end of the run, by [`machine::uptime`].
     end: Option<Duration>,
@@ -157,7 +156,6 @@ pub fn at_size(corpus_id: CorpusId) -> String {
     corpus_id.bytes().map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default()
 }
 
-/// Processor time of this thread so far.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())

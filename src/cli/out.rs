@@ -124,7 +124,6 @@ pub fn check_out(out: &Path) -> Result<()> {
     check_empty(out)
 }
 
-/// File name that stands for standard output.
 const STDOUT: &str = "-";
 
 /// Rejects a file that cannot be written, before anything is done. An existing file keeps its contents, and a new one is removed

@@ -106,7 +106,6 @@ fn below(key: &str, value: f64) -> String {
     format!("`{key} = {value}` is not between 0 and {MOST:e}")
 }
 
-/// Keys of a monthly load.
 const KEYS: [&str; 5] = ["reads", "writes", "stored", "growth", "cached"];
 
 fn monthly_load(text: &str) -> Result<MonthlyLoad> {

@@ -94,7 +94,6 @@ const LONG_VISIT: Duration = Duration::from_secs(60);
 pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
-    /// View on a terminal, if any.
     live: Option<LiveView<'a>>,
     /// Lines otherwise.
     lines: ProgressBar,

@@ -106,7 +106,6 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Well)
 }
 
-/// Prints a run's disk tests in the format of Bonnie++.
 fn as_bonnie(flags: &ReportFlags) -> Result<CommandOutcome> {
     let [run] = flags.runs.as_slice() else { bail!("--bonnie: is for one run; leave out the others") };
     let table = bonnie::of_run(&RunResult::load(run)?, BLOCK_BYTES as u64);
@@ -164,7 +163,6 @@ fn of_several(flags: &ReportFlags) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Well)
 }
 
-/// Writes a result with all its reports into its own directory.
 fn write_to(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     let out = OutputDirectory::make(Some(out))?;
     replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;

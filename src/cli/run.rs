@@ -233,7 +233,6 @@ pub struct PreparedRun {
     disks: Disks,
     place: Place,
     out: OutputDirectory,
-    /// Prices and load for the monthly costs.
     pricing: Option<Pricing>,
     one_round: bool,
 }
@@ -456,7 +455,6 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
     Ok((plan, place, disks))
 }
 
-/// Makes the file systems of the run, each on images in the work directory.
 fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     let mut disks = Disks::new();
     for Image { system, bytes, inodes, copies, .. } in images {
@@ -486,12 +484,10 @@ fn check_on(flags: &RunFlags) -> Result<()> {
     Ok(())
 }
 
-/// Returns a directory, or its nearest existing ancestor.
 fn that_exists(dir: &Path) -> &Path {
     dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."))
 }
 
-/// Rejects a durability class given by a flag that no store offers.
 fn check_class(plan: &Plan) -> Result<()> {
     let has = |candidate: &Candidate| {
         candidate.own_class().is_some()

@@ -23,7 +23,6 @@ pub fn bar(index: usize, of: usize, text: &str) -> String {
 /// `^C` of an interrupt, appears there and disappears with the next redraw.
 pub struct Screen {
     terminal: File,
-    /// Lines currently drawn.
     drawn: RefCell<Vec<String>>,
 }
 

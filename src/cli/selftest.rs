@@ -149,7 +149,6 @@ fn line(part: &PartCost, sign: &str) -> String {
     format!("  {sign} {:<50} {:>7.1}{interval}", part.name, moments.mean)
 }
 
-/// Growth of peak memory from few to many ops.
 struct Growth {
     few: u64,
     many: u64,

@@ -16,7 +16,6 @@ const PAGE: &str = "index.html";
 /// File that lists the runs of the page; a directory with this file was written by this command.
 const LIST: &str = "runs.json";
 
-/// The runs of a page, in order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunList {
@@ -84,7 +83,6 @@ pub fn read(run: &Path) -> Result<RunResult> {
     RunResult::load(run)
 }
 
-/// Builds the sides of the page; fails if a run is named twice.
 fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<PageRun>> {
     let mut sides: Vec<PageRun> = Vec::new();
     for (index, (run, result)) in runs.iter().zip(results).enumerate() {
@@ -148,7 +146,6 @@ fn check(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lists the names in a directory.
 fn files_of(dir: &Path) -> Result<Vec<String>> {
     let entries =
         std::fs::read_dir(dir).with_context(|| format!("cannot use `{}` for --out", dir.display()))?;

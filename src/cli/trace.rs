@@ -49,7 +49,6 @@ pub fn main(flags: &TraceFlags) -> Result<CommandOutcome> {
     Ok(CommandOutcome::Failed)
 }
 
-/// Rejects a log of which too many lines cannot be read.
 fn check(file: &Path, counts: &Counts, allowed: f64, format: &str) -> Result<()> {
     let share = counts.bad_share();
     if share > allowed {

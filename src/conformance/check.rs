@@ -105,7 +105,6 @@ pub const fn own(
     ConformanceCheck { name, applies, run: Run::Own(run), kind }
 }
 
-/// Fails unless a call was refused as unsupported.
 pub(super) fn refused<T>(outcome: store::Result<T>, what: &str) -> Result<()> {
     match outcome {
         Err(Error::Unsupported(_)) => Ok(()),

@@ -394,7 +394,6 @@ fn signed(id: u64, writer: u64, generation: u64) -> Vec<u8> {
     bytes
 }
 
-/// Fails unless a signed blob is exactly one that was put.
 fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
     let tag = bytes.first_chunk::<8>().map(|tag| u64::from_le_bytes(*tag)).context("it has no signature")?;
     let (writer, generation) = (tag >> 32, tag & 0xffff_ffff);
@@ -439,7 +438,6 @@ fn refuses_to_be_joined(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Most puts of each writer.
 const TORN_PUTS: u64 = 60;
 
 fn no_torn_blobs(bench: &mut Bench) -> Result<()> {

@@ -102,7 +102,6 @@ pub fn reads_in_one_transaction(bench: &mut Bench) -> Result<()> {
     several(bench, &keys, &new)
 }
 
-/// Gets several blobs at once in such a transaction.
 fn several(bench: &Bench, keys: &[Key], wanted: &Found) -> Result<()> {
     let mut reader = bench.store()?.reader()?;
     if !bench.subject.caps().get_many {

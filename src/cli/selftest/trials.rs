@@ -257,7 +257,6 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Carries out one run; `None` if it was stopped.
 fn one(kind: TrialKind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
     let plan = plan(kind, trial, conditions)?;
@@ -284,7 +283,6 @@ fn label(store: &str, which: &str) -> String {
     format!("{store} ({which})")
 }
 
-/// Returns a plan with every store as one candidate.
 fn each_once(trial: u32, conditions: &Conditions) -> Result<Plan> {
     let (blobs, sizes) = conditions.corpus();
     let usual = || STORES.iter().map(|store| (*store).to_owned()).collect();
@@ -313,7 +311,6 @@ fn each_once(trial: u32, conditions: &Conditions) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Returns a plan with every store as two candidates.
 fn plan(kind: TrialKind, trial: u32, conditions: &Conditions) -> Result<Plan> {
     let mut plan = each_once(trial, conditions)?;
     let mut seconds = plan.candidates.clone();

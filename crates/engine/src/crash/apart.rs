@@ -85,7 +85,6 @@ impl HelperRequest {
         Ok(Cuts { controls, line })
     }
 
-    /// Reads the controls, or makes them if there are none yet.
     fn controls(&self, lab: &Lab) -> Result<Vec<Control>> {
         if let Ok(text) = std::fs::read_to_string(&self.controls) {
             return serde_json::from_str(&text).context("controls that nobody understands");

@@ -19,7 +19,6 @@ pub(super) struct Checker {
 /// Most cuts to check: a check takes as long as a cut.
 const CHECKED_MOST: usize = 24;
 
-/// True if cut `number` of `of` is to be checked.
 pub(super) fn is_due(number: usize, of: usize) -> bool {
     number.is_multiple_of(of.div_ceil(CHECKED_MOST).max(1))
 }
@@ -53,7 +52,6 @@ impl Checker {
         }
     }
 
-    /// Adds a result to the sum.
     pub(super) fn add(&self, said: CheckOutcome, sum: &mut FileSystemCheck) {
         sum.by = format!("{} {}", self.program.name, self.words.join(" "));
         match said {

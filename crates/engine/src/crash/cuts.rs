@@ -145,12 +145,10 @@ pub(super) fn pieces(log: &Log, cut: &Cut) -> Vec<Piece> {
     pending.map(|(index, (entry, told))| Piece { entry: *entry, bytes: piece(index, told.len) }).collect()
 }
 
-/// Returns the pieces with at least one byte.
 pub(super) fn surviving(log: &Log, cut: &Cut) -> Vec<Piece> {
     pieces(log, cut).into_iter().filter(|piece| piece.bytes > 0).collect()
 }
 
-/// Applies pieces of writes to an image.
 pub(super) fn put(log: &Log, pieces: &[Piece], image: &mut [u8]) {
     pieces.iter().for_each(|piece| log.apply(&log.entry(piece.entry), piece.bytes, image));
 }

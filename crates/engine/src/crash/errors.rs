@@ -81,7 +81,6 @@ fn nth(of_all: u64, part: u64, parts: u64, rng: &mut SmallRng) -> u64 {
     1 + if from < to { rng.random_range(from..to) } else { from }
 }
 
-/// A store in a class with its load.
 struct ErrorTrial<'a> {
     lab: &'a Lab,
     trial: &'a Trial<'a>,
@@ -142,7 +141,6 @@ struct RequestCounts {
     of_all: u64,
 }
 
-/// Outcome of a store on a failing disk.
 struct DeviceErrorOutcome {
     switch: RequestCounts,
     writes: u64,

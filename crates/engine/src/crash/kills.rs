@@ -30,7 +30,6 @@ const AFTER_MAX: u64 = 3000;
 struct KillPoint {
     /// Op that must have begun.
     op: usize,
-    /// Delay after its beginning.
     after: Duration,
     /// Selects one of a server's processes.
     victim: usize,

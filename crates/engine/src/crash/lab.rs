@@ -46,9 +46,7 @@ pub struct Lab {
     mount: PathBuf,
     common: PathBuf,
     maker: &'static CheckableFileSystem,
-    /// Program that makes its file systems.
     found: PathBuf,
-    /// Set from outside to stop early.
     stop: Arc<AtomicBool>,
     patience: Duration,
     /// Number of workers that run a load concurrently.
@@ -57,7 +55,6 @@ pub struct Lab {
     faults: [Faults; 2],
 }
 
-/// A mounted file system on a simulated disk.
 #[derive(Debug)]
 pub(super) struct Mounted {
     // In the order in which they must be dropped.
@@ -65,7 +62,6 @@ pub(super) struct Mounted {
     disk: DiskFile,
 }
 
-/// How to make a type of file system.
 #[derive(Debug)]
 struct CheckableFileSystem {
     kind: &'static str,
@@ -202,7 +198,6 @@ impl Lab {
         self.maker.kind
     }
 
-    /// Adds a result of the file system's own check.
     pub(super) fn add_check(&self, said: CheckOutcome, sum: &mut FileSystemCheck) {
         self.maker.checker.add(said, sum);
     }
@@ -296,7 +291,6 @@ impl Lab {
         Ok(())
     }
 
-    /// Opens the trial's store on the mounted file system, or creates it.
     pub(super) fn open(&self, trial: &Trial<'_>, load: &CrashLoad, mode: Mode) -> Result<Box<dyn Store>> {
         let (dir, Candidate { adapter, options, .. }) = (self.store(), trial.candidate);
         if !trial.uploads {
@@ -348,7 +342,6 @@ impl Lab {
         self.record_to(trial, seed, Ending::Cut)
     }
 
-    /// Like [`Lab::record`], with the given end.
     pub(super) fn record_to<'a>(
         &'a self,
         trial: &Trial<'a>,
@@ -395,7 +388,6 @@ impl Lab {
         }
     }
 
-    /// Examines the store after a cut of a log.
     pub(super) fn look_after(
         &self,
         trial: &Trial<'_>,
@@ -574,7 +566,6 @@ pub(super) enum Ending {
     Closed,
 }
 
-/// Result of a process that examined a store.
 #[derive(Clone, Debug)]
 pub(super) struct ExaminationOutcome {
     pub(super) found: RecoveredState,
@@ -802,7 +793,6 @@ impl RecordedLoad<'_> {
         self.lab.look_at(&self.trial, &self.load, image, change, is_checked, &faults)
     }
 
-    /// What notices a changed byte, by the store's own facts.
     pub(super) fn noticed_by(&self) -> Option<NoticedBy> {
         self.noticed_by
     }

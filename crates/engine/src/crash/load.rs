@@ -32,7 +32,6 @@ pub(super) struct Op {
 }
 
 pub(super) struct CrashLoad {
-    /// All keys and contents.
     pub(super) corpus: Corpus,
     pub(super) ops: Vec<Op>,
     /// Contents to upload; empty if blobs are put under their own keys.
@@ -100,7 +99,6 @@ impl CrashLoad {
     }
 }
 
-/// Keys and contents of a load.
 fn corpus(seed: u64, keys: u64) -> Result<Corpus> {
     Corpus::random("power cuts", Sizes::Fixed(SIZES[SIZES.len() - 1]), keys, seed)
 }
@@ -180,7 +178,6 @@ impl History {
         self.when(2 * OPS + 2 * index)
     }
 
-    /// True if an op or sync has begun and not ended.
     pub(super) fn is_under_way(&self) -> bool {
         let all = (0..OPS).flat_map(|index| [self.op(index), self.sync(index)]);
         all.flatten().any(|when| when.ended.is_none())
@@ -196,7 +193,6 @@ impl History {
         self.note(4 * OPS + 1, log);
     }
 
-    /// Records that the empty store is ready.
     pub(super) fn begin(&self, log: &Log) {
         self.note(4 * OPS, log);
     }

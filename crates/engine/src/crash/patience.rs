@@ -38,7 +38,6 @@ pub(super) fn of_disk<T>(disk: &DiskFile, patience: Duration, outcome: Result<T>
     Err(Stuck(format!("the disk did not answer for {seconds} s, and was taken away")).into())
 }
 
-/// Error for a store that did not return from a load.
 pub(super) fn of_store(patience: Duration) -> anyhow::Error {
     Stuck(format!("the store did not return for {} s, and was killed", patience.as_secs_f64())).into()
 }

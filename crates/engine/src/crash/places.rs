@@ -63,7 +63,6 @@ fn on_device(chunks: &Chunks, place: u64) -> Option<u64> {
     Some(on_device + (place - begin))
 }
 
-/// Reads the chunks of an unmounted btrfs with the tool of btrfs-progs.
 pub(super) fn chunks_of_btrfs(device: &Path) -> Result<Chunks> {
     let mut command = Command::new("btrfs");
     command.args(["inspect-internal", "dump-tree", "-t", "chunk"]).arg(device).stdin(Stdio::null());

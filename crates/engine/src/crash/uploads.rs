@@ -15,14 +15,11 @@ pub(super) struct CataloguedStore {
     pub(super) blobs: Box<dyn Store>,
     /// Separate store of the catalogue; `None` if the blobs' store has it.
     pub(super) catalogue: Option<Box<dyn Store>>,
-    /// True if entry and blob are written in one transaction.
     pub(super) one_transaction: bool,
-    /// Contents of the load.
     pub(super) digests: Digests,
 }
 
 impl CataloguedStore {
-    /// Opens the catalogue for the sessions.
     pub(super) fn opened(self) -> Result<Box<dyn Store>> {
         self.catalogue.as_ref().unwrap_or(&self.blobs).open_catalogue()?;
         Ok(Box::new(self))
@@ -76,7 +73,6 @@ impl<'s> UploadSessions<'s> {
         Ok(found)
     }
 
-    /// Withdraws all contents of a blob except `but`.
     fn withdraw(&mut self, key: &Key, but: Option<&Key>) -> crate::store::Result<()> {
         let catalogued = self.catalogued(key)?;
         let mut gone = catalogued.iter().filter(|digest| Some(*digest) != but);

@@ -20,7 +20,6 @@ const FIO: Program = Program::plain("fio", &["--version"], "fio-", "apt-get inst
 /// Bonnie++ does not know `-h` and prints its usage; without arguments it would start testing.
 const BONNIE: Program = Program::plain("bonnie++", &["-h"], "scratch-dir", "apt-get install bonnie++");
 
-/// Maximum size of their reports, in bytes.
 const REPORT_BYTES_MAX: u64 = 16 << 20;
 /// Time limit of a test, after which it is considered stuck.
 const PATIENCE: Duration = Duration::from_secs(3600);

@@ -209,7 +209,6 @@ pub fn of_run(result: &RunResult, block_bytes: u64) -> String {
     text
 }
 
-/// Returns a line without any tests.
 fn begun(name: &str, version: &str, file_bytes: u64, block_bytes: u64) -> Vec<String> {
     let mut fields = vec![String::new(); FIELDS];
     fields[0] = FORMAT.to_owned();

@@ -170,7 +170,6 @@ impl PlaceRound<'_> {
         self.one(&Blocks { path, put: PutMode::Write, is_direct: load.is_direct, lie }, load)
     }
 
-    /// Runs the tests on one file.
     fn blocks(&mut self, dir: &Path) -> Result<()> {
         let path = dir.join("file");
         std::fs::File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;

@@ -531,7 +531,6 @@ pub fn ageing(
     ops
 }
 
-/// Moves the first op that is pending to the list.
 fn put_next(pending: &mut VecDeque<PlannedOp>, state: &mut State, ops: &mut Vec<PlannedOp>) {
     if let Some(put) = pending.pop_front() {
         state.apply(&put);
@@ -650,7 +649,6 @@ fn stretches(
 
 struct Mixer<'a> {
     load: &'a Workload,
-    /// The state at this point of the list.
     state: State,
     readable: Vec<u32>,
     /// Blobs that may be overwritten or deleted, if these are not the readable ones.

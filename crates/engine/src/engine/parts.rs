@@ -22,7 +22,6 @@ pub const PASSES: usize = 3;
 /// A configuration of the loop. Each stage adds one component to the one before it.
 #[derive(Clone, Copy)]
 struct Stage {
-    /// The component that it adds.
     adds: &'static str,
     /// Bytes of a blob, by its id.
     blob_bytes: fn(u64) -> u64,
@@ -136,7 +135,6 @@ impl ReadyStage {
         Ok(best)
     }
 
-    /// Makes one pass over the list and returns the number of ops done.
     fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
         let (corpus, lists) = (self.null_loop.corpus(), std::slice::from_ref(&self.list));
         let tally = Tally::new(bands(lists, 1), false).keep(stage.service, stage.response);

@@ -141,7 +141,6 @@ pub struct Image {
     pub inodes: u64,
     /// Number of copies that are kept of it for later rounds, besides one of the fresh file system; 0 if none are.
     pub copies: u64,
-    /// Upper bound on the bytes of all these copies.
     copy_bytes: u64,
 }
 
@@ -197,7 +196,6 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
     Ok(images)
 }
 
-/// Fails if a directory has no room for images and their copies.
 fn check_room(images: &[Image], dir: &Path) -> Result<()> {
     let sum = |bytes: fn(&Image) -> u64| images.iter().map(bytes).fold(0, u64::saturating_add);
     let (all, copies) = (sum(Image::all_bytes), sum(|image| image.copies));
@@ -521,7 +519,6 @@ pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> 
 
 type Condition = (&'static str, String);
 
-/// The program and the machine of a run.
 type MeasuringSystem<'a> = (&'a MeasuringProgram, &'a Machine);
 
 fn conditions((program, machine): MeasuringSystem<'_>) -> Vec<Condition> {

@@ -258,7 +258,6 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Returns the one with more memory in total.
 fn larger(one: Option<ProcessMemory>, other: Option<ProcessMemory>) -> Option<ProcessMemory> {
     [one, other].into_iter().flatten().max_by_key(ProcessMemory::all_bytes)
 }

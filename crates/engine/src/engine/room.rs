@@ -97,7 +97,6 @@ impl UserServerStore {
         ask(&setup).map(Some).map_err(Into::into)
     }
 
-    /// Fails if a limit of the server does not have room for the corpus.
     fn check(&self, plan: &Plan, intent: &Intent, corpus: &Corpus) -> Result<()> {
         let sizes = self.sizes(corpus);
         let demand = self.demand(plan, corpus, &sizes);
@@ -128,7 +127,6 @@ impl UserServerStore {
         }
     }
 
-    /// Adds the name of the store and its server to an error.
     fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
         error.context(format!("`{}` cannot use the server at `{}`", self.label, self.shown_url()))
     }

@@ -174,7 +174,6 @@ impl RoundDurations {
         self.sum / f64::from(self.rounds.max(1))
     }
 
-    /// Cautious estimate for the next round.
     fn careful(self) -> f64 {
         (self.mean() + self.slowest) / 2.0
     }
@@ -337,7 +336,6 @@ struct RunState<'a> {
 /// Why phases with limited memory are not possible, by candidate, corpus and phase.
 type ImpossiblePhases = BTreeMap<(String, CorpusId, String), String>;
 
-/// Durations of candidate runs in seconds, by candidate and corpus.
 type VisitSeconds = BTreeMap<(String, CorpusId), f64>;
 
 impl RunState<'_> {
@@ -374,7 +372,6 @@ impl RunState<'_> {
         })
     }
 
-    /// Returns the slot of a candidate run before round 1.
     fn slot_before_rounds(&self, idle: IdleActivity) -> RoundSlot {
         RoundSlot {
             position: 1,
@@ -400,13 +397,11 @@ impl RunState<'_> {
         Some(machine::uptime() + Duration::from_secs_f64(share.max(0.0)))
     }
 
-    /// Number of blobs and sweep size of each corpus.
     fn blobs(&self) -> Vec<(u64, CorpusId)> {
         let sizes = self.context.plan.corpora.iter().map(|corpus| corpus.corpus_id);
         self.corpora.iter().map(Corpus::blobs).zip(sizes).collect()
     }
 
-    /// Does everything before round 1.
     fn prepare(&mut self, resumed: bool, observer: &mut dyn Observer) -> Result<()> {
         if let Some(clients) = self.context.clients {
             clients.prepare(self.context.plan, &self.corpora, &self.context.place)?;
@@ -1017,7 +1012,6 @@ fn other_version(before: &Facts, now: &Facts) -> Option<String> {
     })
 }
 
-/// Adds the results of a candidate run to the records.
 fn keep(records: &mut Records, subject: &CandidateOnCorpus, slot: RoundSlot, visit: CandidateOutcome) {
     let label = &subject.candidate.label;
     let (mut changed, mut weaker) = (None, None);
@@ -1079,7 +1073,6 @@ fn keep(records: &mut Records, subject: &CandidateOnCorpus, slot: RoundSlot, vis
     });
 }
 
-/// The store that does nothing, with which the harness is measured.
 fn null_candidate() -> Candidate {
     Candidate { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() }
 }
@@ -1307,7 +1300,6 @@ mod tests {
         (records, observer.notes)
     }
 
-    /// The numbers of the rounds of each cell.
     fn rounds_of(records: &Records) -> Vec<Vec<u32>> {
         records.cells.values().map(|cell| cell.rounds.iter().map(|round| round.round).collect()).collect()
     }

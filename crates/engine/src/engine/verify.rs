@@ -103,7 +103,6 @@ struct ContentCheck<'a> {
     session: Box<dyn Session + 'a>,
     corpus: &'a Corpus,
     state: &'a State,
-    /// True if the store evicts blobs, and the number of those that were gone.
     evicts: bool,
     evicted: u64,
     room: Vec<u8>,
@@ -192,7 +191,6 @@ impl ContentCheck<'_> {
     }
 }
 
-/// What a read has returned of a blob so far.
 #[derive(Clone, Default)]
 struct ReadProgress {
     bytes: usize,

@@ -276,7 +276,6 @@ pub(super) fn candidates_on(
     Ok((candidates, missing))
 }
 
-/// Normalizes a list of file system names and rejects duplicates.
 fn checked_list(on: &[String]) -> Result<Vec<String>> {
     let spec = COMMON.iter().find(|spec| spec.name == ON).context("no option names a file system")?;
     let mut names = Vec::new();
@@ -460,7 +459,6 @@ fn check_on(candidate: &Candidate) -> Result<()> {
     }
 }
 
-/// Rejects a durability class that the candidate's store does not offer.
 fn check_class(candidate: &Candidate) -> Result<()> {
     let classes = (candidate.adapter.caps)(&candidate.options).durability;
     match candidate.own_class() {

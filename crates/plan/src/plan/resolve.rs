@@ -122,7 +122,6 @@ impl PlanText {
         Ok(Plan { design: self.design_with(standard, &members)?, candidates, missing })
     }
 
-    /// Returns the candidates that can run here, and the others with reasons.
     fn candidates(&self, strict: bool) -> Result<(Vec<Candidate>, Vec<MissingCandidate>)> {
         let stores: Vec<String> = match &self.stores {
             Some(stores) if stores.is_empty() => bail!("no store is named"),
@@ -157,7 +156,6 @@ impl PlanText {
     }
 }
 
-/// Rejects `pin_apart` if no candidate has a server to pin.
 fn check_pinned(candidates: &[Candidate]) -> Result<()> {
     if candidates.iter().any(Candidate::shows_pages) {
         bail!("--pin-apart: is for stores; a browser that loads pages is no worker");

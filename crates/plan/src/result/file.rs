@@ -61,7 +61,6 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     written.with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// Version of the format, read before the rest.
 #[derive(Deserialize)]
 struct FormatVersion {
     schema: u32,

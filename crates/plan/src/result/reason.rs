@@ -196,7 +196,6 @@ impl WordedReason {
         WordedReason { plain: Some(plain), ..self }
     }
 
-    /// Returns head and detail on one line.
     fn whole(&self) -> String {
         match &self.detail {
             Some(detail) => format!("{}: {detail}", self.head),

@@ -7,7 +7,6 @@ use blobwise_plan::result::{Finding, Machine, MeasuringProgram, Probe, Round, St
 use blobwise_plan::subjects::candidates;
 use blobwise_stores::corpus::CorpusId;
 
-/// Returns the records of two candidates in three rounds.
 fn records() -> Records {
     let plan = resolved("stores = ['files/flat', 'files/hashed']");
     let mut records = Records::new(candidates(&plan), MeasuringProgram::default(), Machine::default());

@@ -49,7 +49,6 @@ fn meminfo(text: &str) -> Row {
     }))
 }
 
-/// Parses lines of the form `name N`.
 fn spaced(text: &str) -> Row {
     row(text.lines().filter_map(|line| {
         let (name, number) = line.split_once(' ')?;

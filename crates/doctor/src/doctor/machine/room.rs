@@ -97,7 +97,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Share of memory that is still available to programs.
 fn available_share(facts: &SubjectFacts) -> Result<f64, UnknownReason> {
     Ok(facts.number("memory", "MemAvailable")? / facts.number("memory", "MemTotal")?.max(1.0))
 }

@@ -140,7 +140,6 @@ pub(super) fn operations(answer: &Document) -> Result<Vec<Row>, UnknownReason> {
     Ok(rows.collect())
 }
 
-/// Options that the server was started with.
 pub(super) fn started(answer: &Document) -> Row {
     row([("journal", at(answer, "parsed.storage.journal.enabled"))])
 }

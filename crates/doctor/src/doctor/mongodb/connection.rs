@@ -118,7 +118,6 @@ impl MongoInspector {
         Ok(rows)
     }
 
-    /// Runs a command on each collection and collects the rows.
     fn of_each(
         &mut self,
         collections: &[Row],
@@ -161,7 +160,6 @@ impl MongoInspector {
         answers::operations(&told)
     }
 
-    /// Result of one command, as a row.
     fn one(&mut self, command: &str, row: impl Fn(&Document) -> Row) -> Result<Vec<Row>, UnknownReason> {
         self.ask(OWN[0], doc! { command: 1 }, MONITOR).map(|told| vec![row(&told)])
     }

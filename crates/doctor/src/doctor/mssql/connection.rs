@@ -34,7 +34,6 @@ pub(in crate::doctor) fn parse(url: &str) -> Result<MsSqlAddress> {
     MsSqlAddress::from_url(url)
 }
 
-/// Connects, checks the server's version and sets the session's options.
 pub(in crate::doctor) fn connect(address: &MsSqlAddress) -> Result<MsSqlInspector> {
     let connection =
         MsSqlClient::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
@@ -195,7 +194,6 @@ fn keep_digest(row: &mut Row) {
     row.insert("query".to_owned(), digest.into());
 }
 
-/// Adds the names and size of an index to its density.
 fn with_density(index: &Row, mut density: Row) -> Row {
     for field in ["name", "tab", "bytes"] {
         density.extend(index.get(field).map(|value| (field.to_owned(), value.clone())));

@@ -42,7 +42,6 @@ impl Counter {
         }
     }
 
-    /// Adds the description to a finding.
     pub(super) fn named(&self, finding: CheckResult) -> CheckResult {
         CheckResult { figure: format!("{}; {}", finding.figure, self.words), ..finding }
     }

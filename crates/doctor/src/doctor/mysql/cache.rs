@@ -111,7 +111,6 @@ fn pool(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, UnknownRe
     Ok(cache_misses(reading_share(facts), share, bytes > pool, words))
 }
 
-/// Memory units as in the server's configuration.
 const UNITS: [&str; 4] = ["K", "M", "G", "T"];
 
 /// Page reads that a query waited for. MariaDB includes read-ahead in `innodb_buffer_pool_reads` (it equals `innodb_pages_read`

@@ -93,7 +93,6 @@ const SESSIONS: &str = "
            array_to_string(pg_blocking_pids(pid), ', ') AS blocked_by
     FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
-/// Query for the schema of an extension.
 pub(super) fn extension(name: &str) -> String {
     format!(
         "SELECT quote_ident(n.nspname) AS schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace

@@ -96,7 +96,6 @@ impl RedisInspector {
     }
 }
 
-/// Parses the lines of `INFO`.
 fn pairs(info: &str) -> Row {
     const READ: &[&str] = &[
         "aof_enabled",

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::super::ops::State;
 
-/// An existing backup, with the state that it must restore to.
 pub(in crate::engine) struct KeptBackup {
     pub(in crate::engine) dir: PathBuf,
     pub(in crate::engine) state: State,

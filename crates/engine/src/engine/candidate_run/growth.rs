@@ -16,9 +16,7 @@ use crate::units;
 pub(in crate::engine) struct Growth {
     /// Number of blobs that the last complete step put, by id from 0.
     pub(in crate::engine) blobs: u64,
-    /// Start of the current step, by [`machine::uptime`].
     begun: Duration,
-    /// Reason why the store grows no further.
     ended: Option<String>,
 }
 

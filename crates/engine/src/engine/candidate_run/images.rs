@@ -45,13 +45,11 @@ pub(in crate::engine) fn changes_the_image(phase: &Phase) -> bool {
 pub struct AgedImages(Mutex<BTreeMap<String, Arc<AgedStore>>>);
 
 impl AgedImages {
-    /// True if images of the candidate with this label are kept.
     pub(in crate::engine) fn are_of(&self, label: &str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(label)
     }
 }
 
-/// The images of a candidate that was aged in a round.
 #[derive(Debug)]
 pub(in crate::engine) struct AgedStore {
     round: u32,
@@ -59,7 +57,6 @@ pub(in crate::engine) struct AgedStore {
     steps: BTreeMap<String, AgedStep>,
 }
 
-/// A store after the fill or at an age.
 #[derive(Debug)]
 pub(in crate::engine) struct AgedStep {
     copy: ImageCopy,

@@ -87,7 +87,6 @@ impl<'a> MemoryLimit<'a> {
 }
 
 impl CandidateRun<'_> {
-    /// Records the memory of the candidate when opened and empty.
     pub(in crate::engine) fn weigh_empty(&mut self) {
         if let Some(limit) = &mut self.limit {
             limit.empty_bytes = limit.group.now().kept_bytes();

@@ -76,12 +76,10 @@ pub struct RunContext<'a> {
 pub type Disks = BTreeMap<String, OwnDisk>;
 
 impl RunContext<'_> {
-    /// The file system made for the run that a candidate lies on, if any.
     pub(super) fn disk_of(&self, candidate: &Candidate) -> Option<&OwnDisk> {
         self.disks.get(candidate.options.file_system_option()?)
     }
 
-    /// The directory that contains the candidate's directory.
     pub(super) fn place_of(&self, candidate: &Candidate) -> &Path {
         self.disk_of(candidate).map_or(&self.place, OwnDisk::path)
     }
@@ -310,11 +308,9 @@ pub(super) struct CandidateRun<'a> {
     pub(super) share_opened: Option<f64>,
     /// True if something was written or the store was reopened since it last finished its deferred work.
     pub(super) has_put_off: bool,
-    /// A backup that can be restored.
     pub(super) backup: Option<KeptBackup>,
     /// Bytes that ageing put in place of others so far.
     pub(super) aged_bytes: u64,
-    /// Where the fill and the ages come from.
     pub(super) ageing: Ageing,
     pub(super) growth: Growth,
     /// Blobs that the store had evicted before the phase, if it evicts any.
@@ -330,7 +326,6 @@ impl<'a> CandidateRun<'a> {
         self.run.plan
     }
 
-    /// The directory that contains the candidate's directory.
     pub(super) fn place(&self) -> &'a Path {
         self.run.place_of(self.subject.candidate)
     }
@@ -400,7 +395,6 @@ impl<'a> CandidateRun<'a> {
         clients.run(pool, &shared, job, meters)
     }
 
-    /// True if each client has a store of its own.
     pub(super) fn is_one_for_each_client(&self) -> bool {
         self.plan().is_one_for_each_client(self.subject.candidate)
     }

@@ -113,7 +113,6 @@ impl<'a> CandidateRun<'a> {
         self.plan().is_one_transaction(self.subject.candidate, phase, self.subject.corpus_id)
     }
 
-    /// True if the store is on a server of the user's.
     fn is_external(&self) -> bool {
         self.subject.candidate.traits().is_external
     }
@@ -218,7 +217,6 @@ impl<'a> CandidateRun<'a> {
         self.open.as_ref().map_or(Ok(None), |(_, store)| Ok(store.evictions()?))
     }
 
-    /// Copies tallies and meters into the record of the round.
     pub(in crate::engine) fn finish(&self, round: &mut Round, tally: &Tally, meter: &Meter) -> Result<()> {
         round.ops = tally.ops;
         round.blobs = tally.blobs;
@@ -289,7 +287,6 @@ fn grown(empty: &Footprint, after: &DiskUse) -> Option<u64> {
     (grown >= empty.logical_bytes).then_some(grown)
 }
 
-/// Returns the figures that only an open loop has.
 pub(in crate::engine) fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
     let drain_ns = tally.end.saturating_sub(tally.last_due.max(tally.begin));
     let phase_ns = tally.last_due.saturating_sub(tally.begin).max(1);

@@ -111,7 +111,6 @@ fn why_alone(plan: &Plan, candidate: &Candidate) -> Option<String> {
     Some(format!("`{}` ({why})", candidate.label))
 }
 
-/// True if the candidate has a server that blobwise started for it.
 fn is_private(candidate: &Candidate) -> bool {
     let traits = candidate.traits();
     traits.has_process && !traits.is_external

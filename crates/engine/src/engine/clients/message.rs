@@ -20,7 +20,6 @@ use crate::plan::{Arrivals, OpKind, ReadSink, SyncRule};
 use crate::result::CandidateResult;
 use crate::store::{Durability, JoinToken};
 
-/// Orders from rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ClientRequest {
     /// The plan as text, with its candidates, from which the corpora are built. `dir` is the directory of the stores, and
@@ -40,7 +39,6 @@ pub(super) enum ClientRequest {
     End,
 }
 
-/// Answers of the other ranks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ClientReply {
     /// The process is up.
@@ -93,7 +91,6 @@ pub(super) struct Opening {
     pub(super) join_token: Option<JoinToken>,
 }
 
-/// The part of a job that one process does.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) opening: Opening,
@@ -122,7 +119,6 @@ pub(super) struct Task {
     pub(super) own: Option<OwnStore>,
 }
 
-/// How a client treats its own store in a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OwnStore {
     /// True if every blob is read before the job, because rank 0's store is warm as well.
@@ -263,7 +259,6 @@ pub(super) fn written(said: &impl Serialize, ops: &[u8]) -> Result<Vec<u8>> {
     Ok(message)
 }
 
-/// Decodes a message, and returns the encoded ops that follow it.
 pub(super) fn read<T: DeserializeOwned>(message: &[u8]) -> Result<(T, &[u8])> {
     let end =
         message.iter().position(|byte| *byte == b'\n').context("a message without an end of its line")?;

@@ -517,7 +517,6 @@ struct LeaderStartBarrier<'a> {
     clients: &'a Clients,
     clock: &'a HostClock,
     stop: &'a AtomicBool,
-    /// Time limit for a client to be ready.
     patience: Duration,
     agreed: Mutex<Option<ScheduledStart>>,
     /// True once the clients have been told to begin or to give up, or are about to be.

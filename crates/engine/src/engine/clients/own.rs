@@ -16,7 +16,6 @@ use crate::host::cleanup_watchdog::CleanupWatchdog;
 use crate::host::place::{Place, note_left, remove_tree};
 use crate::store::{Common, Durability, Mode, Store};
 
-/// The store, with its expected contents.
 pub(super) struct ClientStore {
     /// The directory of rank 0's store, which identifies the candidate run.
     visit: PathBuf,
@@ -130,7 +129,6 @@ impl ClientStore {
         if is_warm { self.compare().map(drop) } else { Ok(()) }
     }
 
-    /// Applies the ops of a job to the expected contents.
     pub(super) fn apply(&mut self, job: &Job) {
         job.ops().for_each(|op| self.state.apply(&op));
     }

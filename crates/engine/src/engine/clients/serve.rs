@@ -190,7 +190,6 @@ impl<C: Clock> ServingClient<'_, C> {
 struct FollowerStartBarrier<'a, C: Clock> {
     served: &'a ServingClient<'a, C>,
     instant: Mutex<Option<u64>>,
-    /// True if rank 0 was told that this process is ready.
     is_asked: AtomicBool,
 }
 
@@ -271,5 +270,4 @@ impl Opening {
     }
 }
 
-/// Changes to make in a client's own store before a job.
 pub(super) type StoreChanges = Vec<PlannedOp>;

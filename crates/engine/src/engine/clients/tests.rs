@@ -15,7 +15,6 @@ use crate::plan::{Arrivals, Length, Order as Orders, PlanText, ReadSink, Workloa
 use crate::store::{Capabilities, Common, Durability, Mode, Options};
 use crate::stores;
 
-/// One process's channels to the others.
 #[derive(Debug)]
 struct Channels {
     rank: usize,
@@ -97,7 +96,6 @@ fn with_clients(ahead: &[u64], test: Test<'_>) {
     with_clients_of(PLAN, ahead, test);
 }
 
-/// Does the same with the corpus of this plan.
 fn with_clients_of(plan: &str, ahead: &[u64], test: Test<'_>) {
     let mut posts = star(ahead.len() + 1).into_iter();
     let own = posts.next().unwrap();
@@ -149,7 +147,6 @@ fn done(
     done_with(clients, (0, corpus), (clock, dir), state, job)
 }
 
-/// Does the same with the corpus of this index.
 fn done_with(
     clients: &Clients,
     (corpus_index, corpus): (usize, &Corpus),
@@ -371,7 +368,6 @@ struct Traffic {
 struct Scripted {
     ranks: usize,
     clock: HostClock,
-    /// The report that each client sends.
     report: Vec<u8>,
     answers: Mutex<HashMap<usize, std::collections::VecDeque<Vec<u8>>>>,
     traffic: std::sync::Arc<Mutex<Traffic>>,

@@ -107,7 +107,6 @@ fn without(
     true
 }
 
-/// How an attempt in another process ended.
 enum Attempt {
     Done(Box<CandidateOutcome>),
     Stopped,

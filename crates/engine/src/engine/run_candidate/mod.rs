@@ -69,18 +69,15 @@ pub fn directory_name(label: &str, round: u32) -> String {
     format!("r{round}-{}", label.replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
 }
 
-/// Removes the leftovers of a candidate whose process was killed.
 fn clear(run: &RunContext, subject: CandidateOnCorpus, slot: RoundSlot) -> Result<()> {
     let place = run.place_of(subject.candidate);
     remove_all(&directory(run, subject, slot.round)).and(machine::sync_filesystem(place))
 }
 
-/// Removes the directory of a candidate and those next to it.
 fn remove_all(dir: &Path) -> Result<()> {
     beside(dir).iter().map(|other| remove_tree(other)).fold(remove_tree(dir), Result::and)
 }
 
-/// Returns the results of a candidate run that has not started.
 pub(super) fn nothing_yet(subject: CandidateOnCorpus) -> CandidateOutcome {
     let footprint = Footprint {
         store: subject.candidate.label.clone(),
@@ -197,7 +194,6 @@ fn with_place(error: &anyhow::Error, place: &Path) -> anyhow::Error {
     }
 }
 
-/// Adds leftovers that were found on the way to an outcome.
 fn with_left(outcome: Result<()>, left: &[String]) -> Result<()> {
     match (outcome, left) {
         (outcome, []) => outcome,
@@ -415,7 +411,6 @@ impl CandidateRun<'_> {
         }
     }
 
-    /// Adds the end of the servers' logs to an error.
     fn with_logs(&self, error: anyhow::Error) -> anyhow::Error {
         let Ok((store, _)) = self.store() else { return error };
         store.servers().iter().fold(error, |error, server| {

@@ -10,7 +10,6 @@ use crate::corpus::CorpusId;
 use crate::plan::Plan;
 use crate::rules::{STUCK_SECONDS_MIN, STUCK_TIMES};
 
-/// The time limits of the phases of a candidate run.
 pub(super) struct PhaseTimer<'a> {
     plan: &'a Plan,
     corpus_id: CorpusId,

@@ -41,7 +41,6 @@ fn changes_what_is_found(phase: &Phase) -> bool {
     phase.custom_action().is_some_and(|action| action.ages) || phase.load().is_some_and(deletes)
 }
 
-/// Returns why a candidate cannot do a phase; `None` if it can.
 fn impossible(plan: &Plan, candidate: &Candidate, corpus: &Corpus, phase: &Phase) -> Option<String> {
     let caps = (candidate.adapter.caps)(&candidate.options);
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {

@@ -155,7 +155,6 @@ impl<'v> CandidateRun<'v> {
         Ok(rounds.into_iter().next())
     }
 
-    /// Reads the keys of a pass, once for each load.
     fn pass<'l>(
         &self,
         loads: impl Iterator<Item = &'l Workload>,
@@ -194,7 +193,6 @@ impl<'v> CandidateRun<'v> {
     }
 }
 
-/// Sums over several passes.
 struct PassTotals<'a> {
     tally: Tally,
     meter: Meter<'a>,

@@ -50,7 +50,6 @@ pub(super) const APPEND_ONLY: &str = "append-only: it neither replaces nor delet
 
 struct WorkKind {
     name: &'static str,
-    /// Its phases that plans can name.
     standard: &'static [StandardPhase],
     work: &'static dyn Work,
 }
@@ -116,7 +115,6 @@ pub(super) trait Work: Sync {
     fn run(&self, candidate_run: &mut CandidateRun<'_>, phase: &Phase, repeat: Option<&Phase>) -> PhaseRun;
 }
 
-/// A candidate for a phase, to be checked by [`Work::impossible`].
 pub(super) struct Applicant<'a> {
     pub(super) plan: &'a Plan,
     pub(super) candidate: &'a Candidate,
@@ -146,7 +144,6 @@ pub(super) struct LengthInputs<'a> {
     pub(super) corpus_id: CorpusId,
 }
 
-/// What is known before round 1 about a phase of a candidate.
 pub(super) struct Forecast<'a> {
     pub(super) plan: &'a Plan,
     pub(super) phase: &'a Phase,

@@ -219,7 +219,6 @@ impl CandidateRun<'_> {
         self.measured(round, &tally, &meter)
     }
 
-    /// Fails unless every key is listed once, and no other key.
     fn check_list(&self) -> Result<()> {
         let (store, _) = self.store()?;
         let mut session = store.session()?;

@@ -82,12 +82,10 @@ fn ranges() -> Workload {
     Workload::new(OpKind::Range, Length::Pilot)
 }
 
-/// Returns a phase before which everything has been read once.
 pub(super) fn warm(id: &str, load: Workload) -> Vec<Phase> {
     vec![Phase { cache: CacheState::Warm, ..Phase::of_ops(id, load) }]
 }
 
-/// Returns a phase in the durability class asked for.
 pub(super) fn asked(id: &str, load: Workload) -> Vec<Phase> {
     vec![Phase { class: Class::Asked, ..Phase::of_ops(id, load) }]
 }
@@ -168,7 +166,6 @@ fn scaled(asked: &LengthInputs<'_>, load: &Workload, ops: u64) -> u64 {
     ((ops as f64 * asked.plan.scale) as u64).max(ops.min(batch.max(8)).min(asked.blobs))
 }
 
-/// Estimates the duration of a load, in seconds.
 pub(super) fn seconds(forecast: &Forecast<'_>, load: &Workload) -> f64 {
     let length = forecast.length;
     let all = forecast.round.seconds / forecast.round.ops.max(1) as f64 * length.ops as f64;

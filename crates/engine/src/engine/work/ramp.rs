@@ -163,7 +163,6 @@ impl CandidateRun<'_> {
     }
 }
 
-/// Number of ops that a rung should have.
 fn ops_wanted(limit: &ResponseLimit) -> f64 {
     OPS_BEYOND / (1.0 - limit.share)
 }

@@ -89,7 +89,6 @@ impl CandidateRun<'_> {
         self.measured(round, &tally, &meter)
     }
 
-    /// Rewrites the store or its files, and returns by what.
     fn rewrite(&mut self, compaction: Option<Compaction>) -> Result<&'static str> {
         let by = match compaction {
             Some(Compaction::InPlace(by)) => {

@@ -413,10 +413,8 @@ struct JobBarriers {
     /// not yet checked after the first barrier would otherwise leave before all have met again.
     called_off: AtomicBool,
     begin: AtomicU64,
-    /// Number of workers that have finished the current job.
     finished: AtomicU64,
     workers: u64,
-    /// The thread that waits for the workers.
     main: std::thread::Thread,
 }
 

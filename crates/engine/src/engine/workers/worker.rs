@@ -133,7 +133,6 @@ const ERRORS_MAX: u64 = 100;
 /// Time in ops that timed out after which a worker gives up, in nanoseconds: the server is stuck, as on a full disk.
 const TIMED_OUT_NS_MAX: u64 = 90_000_000_000;
 
-/// An op taken from its source.
 struct NextOps<'a> {
     ops: &'a [PlannedOp],
     /// Time at which it should start; `None` for at once.
@@ -162,7 +161,6 @@ struct Cursor<'a> {
     keys: &'a Keys,
     batch: usize,
     at: usize,
-    /// End of the current pass in the list.
     pass_end: usize,
     begin: u64,
     /// An op that is in no list.
@@ -399,7 +397,6 @@ enum PreparedBlobs<'a> {
 
 /// What an op needs, prepared before its clock starts.
 struct PreparedOp<'a> {
-    /// The key of each of its blobs.
     keys: &'a [Key],
     blobs: PreparedBlobs<'a>,
 }

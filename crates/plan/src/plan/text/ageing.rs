@@ -83,7 +83,6 @@ pub(super) fn replacement(text: &PlanText, phases: &[Phase]) -> Result<Replaceme
     by.parse()
 }
 
-/// Checks that no key excludes ageing.
 pub(super) fn check(text: &PlanText) -> Result<()> {
     if text.age.is_none() {
         return Ok(());

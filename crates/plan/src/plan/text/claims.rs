@@ -138,7 +138,6 @@ pub enum FigureUnit {
 }
 
 impl FigureUnit {
-    /// Example of a bound in this unit, for error messages.
     fn example(self) -> &'static str {
         match self {
             FigureUnit::Seconds => "a time such as \"20us\"",

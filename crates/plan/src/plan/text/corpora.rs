@@ -117,7 +117,6 @@ impl CorpusText {
         self.files.is_some() && self.trace.is_none()
     }
 
-    /// The log at a path, and how it is read.
     fn log(&self, path: &Path) -> Result<LogFile> {
         if self.columns.is_some() {
             check_excluded("--columns", &[("--trace-format", self.trace_format.is_some())])?;
@@ -462,7 +461,6 @@ fn scaled_blobs_min(middle: u64) -> u64 {
     (SCALED_BYTES / middle.max(1)).clamp(SCALED_BLOBS_LEAST, SCALED_BLOBS_MIN)
 }
 
-/// Builds one corpus for each step of a sweep.
 fn of_sweep(
     sweep: &str,
     corpus: &CorpusText,

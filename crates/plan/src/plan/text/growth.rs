@@ -141,7 +141,6 @@ fn at(phase: &Phase, blobs: u64, added: u64) -> Phase {
     step
 }
 
-/// Returns why a phase cannot be repeated at each step; `None` if it can.
 fn unfit(phase: &Phase) -> Option<&'static str> {
     let adds = |load: &Workload| load.mix.iter().any(|(kind, _)| *kind == OpKind::Put || kind.is_upload());
     let has_count = |load: &Workload| matches!(load.length, Length::Pilot | Length::Ops(_));

@@ -281,7 +281,6 @@ pub struct Workload {
     pub transaction: Option<Transaction>,
 }
 
-/// Default share of uploads whose content is already stored.
 const DUPLICATES: f64 = 0.2;
 /// Maximum share of duplicates; above it, too few uploads would be stored.
 const DUPLICATES_MAX: f64 = 0.9;
@@ -364,7 +363,6 @@ impl Phase {
         self.custom_action().map(|action| action.amount).filter(|speed| self.replays() && speed.is_finite())
     }
 
-    /// Sets the speed of a replay, if one is given.
     pub(super) fn at_speed(self, speed: Option<f64>) -> Phase {
         match speed.filter(|_| self.replays()) {
             Some(speed) => Phase { about: self.about, ..Phase::replay(&self.id, speed) },
@@ -426,7 +424,6 @@ impl Phase {
         }
     }
 
-    /// Sets the order of ids if the phase only puts.
     pub(super) fn put_by_key(&mut self) {
         if let Some(load) = self.load_mut().filter(|load| load.only_puts()) {
             load.order = Order::Sequential;
@@ -521,7 +518,6 @@ pub const ALL_PHASES: &[&str] = &[
     "reopen",
 ];
 
-/// Maximum length of a phase, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 /// Maximum number of parts of a phase: each has a column in tables and a point in figures.
 const PARTS_MAX: usize = 1000;
@@ -666,7 +662,6 @@ impl PhaseText {
         self.parse_inner().with_context(|| format!("phase `{}`", self.id))
     }
 
-    /// Rejects `transaction = "phase"` for phases that write or run in cold passes.
     fn check_transaction(&self, only_reads: bool, cache: CacheState) -> Result<()> {
         if self.transaction != Some(Transaction::Phase) {
             return Ok(());

@@ -287,7 +287,6 @@ fn spread(series: &PublishedSeries) -> Result<Range> {
     Ok(Range::around(high - low, 2.0 * step).map(|range| range / mean * 100.0))
 }
 
-/// Finds a series by `id/series`.
 fn find<'t>(tables: &'t [PublishedText], name: &str) -> Result<&'t PublishedSeries> {
     let split = name.split_once('/');
     let (id, series) = split.ok_or_else(|| anyhow!("`{name}` is not of the form table/series"))?;

@@ -206,7 +206,6 @@ impl PlanText {
     }
 }
 
-/// Resolution of a plan's text into its design.
 struct Resolver<'a> {
     text: &'a PlanText,
     members: &'a [DesignCandidate],
@@ -344,7 +343,6 @@ impl Resolver<'_> {
         self.text.durability.as_deref().map_or(Ok(Durability::OnSync), durability_class)
     }
 
-    /// Rounds and budget of a plan with `visits` candidate runs per round.
     fn rounds(&self, scale: f64, visits: usize) -> Result<(Option<u32>, Option<Duration>)> {
         let mut rounds = self.text.rounds;
         if rounds == Some(0) {
@@ -674,7 +672,6 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
     ("delete", "delete-half"),
 ];
 
-/// Kinds of op in `--mix` that write.
 pub(super) const MIX_WRITES: &[&str] = &["put", "overwrite", "delete"];
 
 /// Standard phase added by a response-time limit.
