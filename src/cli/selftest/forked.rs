@@ -11,7 +11,6 @@ use crate::engine::workers::clock::HostClock;
 use crate::host::control_group::{MemoryGroup, why_no_memory_group};
 use crate::host::fork::Forked;
 use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
-use crate::plan::ReadSink;
 
 /// Maximum relative additional cost.
 const BEYOND_MAX: f64 = 0.02;
@@ -26,10 +25,7 @@ pub fn cost(clock: &HostClock) -> Result<(String, bool)> {
         return Ok((format!("a process of its own: not measurable here: {why:#}"), true));
     }
     let null_loop = NullLoop::new(1000, 4096)?;
-    let ns = || -> Result<f64> {
-        let tally = null_loop.read(clock, SECONDS, ReadSink::Touch)?;
-        Ok((tally.end - tally.begin) as f64 / tally.ops.max(1) as f64)
-    };
+    let ns = || null_loop.ns_per_op(clock, SECONDS);
     let mut logarithms = Vec::new();
     for pair in 0..PAIRS {
         // The order alternates, so that a change of processor speed affects both sides alike.

@@ -10,6 +10,7 @@ use super::resources::{IdleActivity, Meter};
 use super::workers::clock::Clock;
 use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
+use super::workers::worker::WorkerContext;
 use crate::corpus::{Corpus, Sizes};
 use crate::plan::{Length, OpKind, Order, ReadSink, Workload};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
@@ -59,14 +60,22 @@ impl NullLoop {
         Ok(NullLoop { corpus, store, state })
     }
 
-    /// The null store.
-    pub fn store(&self) -> &dyn Store {
-        self.store.as_ref()
-    }
-
-    /// The blobs that it holds.
-    pub fn corpus(&self) -> &Corpus {
-        &self.corpus
+    /// What a worker needs that gets its blobs one by one.
+    pub fn context<'a, C: Clock>(&'a self, clock: &'a C, stop: &'a AtomicBool) -> WorkerContext<'a, C> {
+        WorkerContext {
+            clock,
+            store: self.store.as_ref(),
+            keys: &self.corpus.keys,
+            contents: &self.corpus.contents,
+            uploads: None,
+            batch: 1,
+            connect: false,
+            one_transaction: false,
+            evicts: false,
+            sync: None,
+            dir: Path::new(""),
+            stop,
+        }
     }
 
     /// Returns a list of as many gets as there are blobs.

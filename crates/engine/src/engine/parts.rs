@@ -1,6 +1,5 @@
 //! Breaks down the cost of one op on the null store by running the engine's loop with one more component at a time.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -11,7 +10,7 @@ use super::order::williams;
 use super::workers::clock::{Clock, HostClock};
 use super::workers::consumer::Consumer;
 use super::workers::tally::Tally;
-use super::workers::worker::{ENOUGH_NS, OpSource, WorkerContext, WorkerSessions, bands, work};
+use super::workers::worker::{ENOUGH_NS, OpSource, WorkerSessions, bands, work};
 use crate::plan::Order;
 
 /// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold. The figures of a debug build are of no
@@ -136,22 +135,9 @@ impl ReadyStage {
     }
 
     fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
-        let (corpus, lists) = (self.null_loop.corpus(), std::slice::from_ref(&self.list));
-        let tally = Tally::new(bands(lists, 1), false).keep(stage.service, stage.response);
-        let shared = WorkerContext {
-            clock,
-            store: self.null_loop.store(),
-            keys: &corpus.keys,
-            contents: &corpus.contents,
-            uploads: None,
-            batch: 1,
-            connect: false,
-            one_transaction: false,
-            evicts: false,
-            sync: None,
-            dir: Path::new(""),
-            stop,
-        };
+        let bands = bands(std::slice::from_ref(&self.list), 1);
+        let tally = Tally::new(bands, false).keep(stage.service, stage.response);
+        let shared = self.null_loop.context(clock, stop);
         let mut sessions = WorkerSessions::open(shared.store, None)?;
         let source = OpSource::Own { list: &self.list, passes: 1, nanoseconds: 0, enough_ns: ENOUGH_NS };
         Ok(work(&shared, &source, &mut sessions, tally, Consumer::Touch, clock.now())?.ops)

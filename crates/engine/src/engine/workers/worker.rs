@@ -747,20 +747,7 @@ mod tests {
         const HOUR_NS: u64 = 3_600_000_000_000;
         let null_loop = NullLoop::with_sizes(1, |_id| 1).unwrap();
         let clock = EndsTheRun { now: 0.into(), sleeps: 0.into(), stop: false.into() };
-        let shared = WorkerContext {
-            clock: &clock,
-            store: null_loop.store(),
-            keys: &null_loop.corpus().keys,
-            contents: &null_loop.corpus().contents,
-            uploads: None,
-            batch: 1,
-            connect: false,
-            one_transaction: false,
-            evicts: false,
-            sync: None,
-            dir: Path::new(""),
-            stop: &clock.stop,
-        };
+        let shared = null_loop.context(&clock, &clock.stop);
         let mut tally = Tally::new([true; BANDS.len()], true);
         assert!(wait_until(&shared, 1_000, 0, &mut tally) && clock.now() == 1_000);
         assert!(!wait_until(&shared, HOUR_NS, 1_000, &mut tally));
