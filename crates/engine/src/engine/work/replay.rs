@@ -175,24 +175,12 @@ pub(super) fn replayed(log: &Replay, speed: Option<f64>, ops_per_s: f64) -> Repl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{LogFile, Selection};
+    use crate::engine::workers::log::whole_log;
 
     #[test]
     fn who_cannot_change_blobs_replays_no_log_that_does() {
-        let log = |requests: &str| {
-            let dir = tempfile::tempdir_in(".").unwrap();
-            std::fs::write(dir.path().join("log"), format!("time,op,key,bytes\n{requests}")).unwrap();
-            let all = Selection {
-                share: Some(1.0),
-                objects_max: None,
-                bytes_max: None,
-                object_bytes_max: u64::MAX,
-                salt: 1,
-            };
-            Replay::read(&LogFile::at(dir.path().join("log")), &all, None, &mut |_| {}).unwrap()
-        };
-        let reads = log("1,get,a,10\n2,get,b,20\n");
-        let changes = [log("1,get,a,10\n2,delete,a,0\n"), log("1,get,a,10\n2,put,b,20\n")];
+        let reads = whole_log("1,get,a,10\n2,get,b,20\n");
+        let changes = [whole_log("1,get,a,10\n2,delete,a,0\n"), whole_log("1,get,a,10\n2,put,b,20\n")];
         let archive = Capabilities { changes: false, ..Capabilities::ALL };
         assert_eq!((why_not(&reads, &archive), why_not(&reads, &Capabilities::ALL)), (None, None));
         for log in changes {

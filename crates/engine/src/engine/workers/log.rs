@@ -204,29 +204,35 @@ pub(super) fn kind_name(kind: OpKind) -> &'static str {
     op.name()
 }
 
+/// Reads a log of these lines, with all of its objects.
+#[cfg(test)]
+pub fn whole_log(lines: &str) -> Replay {
+    use crate::trace::{LogFile, Selection};
+    let dir = tempfile::tempdir_in(".").unwrap();
+    std::fs::write(dir.path().join("log"), format!("time,op,key,bytes\n{lines}")).unwrap();
+    let all = Selection {
+        share: Some(1.0),
+        objects_max: None,
+        bytes_max: None,
+        object_bytes_max: u64::MAX,
+        salt: 1,
+    };
+    Replay::read(&LogFile::at(dir.path().join("log")), &all, None, &mut |_| {}).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{LogFile, Selection};
 
     /// 1,000 requests in two seconds: reads of 50 objects, or of 25 of them puts as well.
     fn log(writes: bool) -> Arc<Replay> {
-        let mut text = String::from("time,op,key,bytes\n");
+        let mut text = String::new();
         for n in 0..1000_u64 {
             let key = n * n % 50;
             let op = if writes && n % 3 == 0 && key < 25 { "put" } else { "get" };
             text += &format!("{}.{:03},{op},{key},{}\n", 100 + n / 500, n % 500 * 2, 10 + key);
         }
-        let dir = tempfile::tempdir_in(".").unwrap();
-        std::fs::write(dir.path().join("log"), text).unwrap();
-        let all = Selection {
-            share: Some(1.0),
-            objects_max: None,
-            bytes_max: None,
-            object_bytes_max: u64::MAX,
-            salt: 1,
-        };
-        Arc::new(Replay::read(&LogFile::at(dir.path().join("log")), &all, None, &mut |_| {}).unwrap())
+        Arc::new(whole_log(&text))
     }
 
     fn taken(ops: &LogOps, workers: usize) -> Vec<Vec<usize>> {
