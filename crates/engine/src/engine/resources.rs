@@ -78,22 +78,26 @@ impl ResourceCounters {
     }
 
     fn since(&self, before: &ResourceCounters) -> ResourceUse {
-        let both = self.device.zip(before.device);
         ResourceUse {
             busy_ns: self.busy_ns.zip(before.busy_ns).map(|(now, then)| now.saturating_sub(then)),
             process_ns: self.process_ns.saturating_sub(before.process_ns),
             // A server that was not there before has used all of its time since then.
             server_ns: self.server_ns.map(|now| now.saturating_sub(before.server_ns.unwrap_or(0))),
-            device: both.map(|(now, then)| DeviceCounters {
-                reads: now.reads.saturating_sub(then.reads),
-                read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
-                writes: now.writes.saturating_sub(then.writes),
-                written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
-                flushes: now.flushes.zip(then.flushes).map(|(now, then)| now.saturating_sub(then)),
-            }),
+            device: self.device.zip(before.device).map(|both| each_of(both, u64::saturating_sub)),
             disk: self.disk.zip(before.disk).map(|(now, then)| now.beyond(&then)),
             own: self.own.zip(before.own).map(|(now, then)| now.beyond(&then)),
         }
+    }
+}
+
+/// Combines each counter of one with the same of the other.
+fn each_of((one, other): (DeviceCounters, DeviceCounters), combine: fn(u64, u64) -> u64) -> DeviceCounters {
+    DeviceCounters {
+        reads: combine(one.reads, other.reads),
+        read_bytes: combine(one.read_bytes, other.read_bytes),
+        writes: combine(one.writes, other.writes),
+        written_bytes: combine(one.written_bytes, other.written_bytes),
+        flushes: one.flushes.zip(other.flushes).map(|(one, other)| combine(one, other)),
     }
 }
 
@@ -138,13 +142,7 @@ impl ResourceUse {
             (Some(all), Some(more)) => Some(all + more),
             (all, more) => all.or(more),
         };
-        self.device = self.device.zip(more.device).map(|(all, more)| DeviceCounters {
-            reads: all.reads + more.reads,
-            read_bytes: all.read_bytes + more.read_bytes,
-            writes: all.writes + more.writes,
-            written_bytes: all.written_bytes + more.written_bytes,
-            flushes: all.flushes.zip(more.flushes).map(|(all, more)| all + more),
-        });
+        self.device = self.device.zip(more.device).map(|both| each_of(both, |all, more| all + more));
         let both = |(all, more): (Io, Io)| all.plus(&more);
         self.disk = self.disk.zip(more.disk).map(both);
         self.own = self.own.zip(more.own).map(both);
