@@ -51,6 +51,17 @@ fn cell_of<'r>(result: &'r RunResult, store: &str, phase: &str) -> &'r Cell {
     result.results.iter().find(is_its).unwrap()
 }
 
+/// Fails unless all these words are in each report, in whatever lines.
+fn is_in_every_report(result: &RunResult, all: &[&str]) {
+    let reports = [sections::html(result).unwrap(), sections::markdown(result), sections::terminal(result)];
+    for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in all {
+            assert!(report.contains(words), "{name} has no `{words}`");
+        }
+    }
+}
+
 #[test]
 fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_shown() {
     let dir = tempfile::tempdir().unwrap();
@@ -70,15 +81,8 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
     let sentence = "What stores keep: holds for 1 of 2, not for `memory` (Its directory has less than the blobs; 2 of 2 rounds).";
     assert!(result.answer.iter().any(|said| said == sentence), "{:?}", result.answer);
     assert!(result.phases.iter().any(|phase| phase.kind == "toy" && phase.about.is_some()));
-    let reports =
-        [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)];
-    for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
-        for words in
-            ["Findings", "What stores keep (toy)", "its directory", "Its directory has what it keeps."]
-        {
-            assert!(report.contains(words), "{name} has no `{words}`");
-        }
-    }
+    let words = ["Findings", "What stores keep (toy)", "its directory", "Its directory has what it keeps."];
+    is_in_every_report(&result, &words);
 }
 
 // ---- operating a store -------------------------------------------------------------------------------------------------
@@ -276,13 +280,7 @@ fn an_old_store_is_rewritten_and_read_again() {
     let unread = of("fjall", "read-warm-after-rejuvenate");
     assert_eq!(unread.status, Status::NotPossible);
     assert!(unread.reason.as_deref().is_some_and(|why| why.contains("`rejuvenate` before it")), "{unread:?}");
-    for report in [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)]
-    {
-        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
-        for words in ["Operating it", "disk left", "Rewritten by:"] {
-            assert!(report.contains(words), "no `{words}` in {report}");
-        }
-    }
+    is_in_every_report(&result, &["Operating it", "disk left", "Rewritten by:"]);
 }
 
 #[test]
@@ -330,14 +328,8 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
     // None of it is work that occurs within a user's request.
     let advised = result.advice.iter().flat_map(|advice| &advice.situations);
     assert!(advised.into_iter().all(|situation| situation.phase == "fill"));
-    let reports =
-        [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)];
-    for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
-        for words in ["Operating it", "backup/B", "a copy of the closed file, closed for all of that time"] {
-            let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(report.contains(words), "{name} has no `{words}`");
-        }
-    }
+    let words = ["Operating it", "backup/B", "a copy of the closed file, closed for all of that time"];
+    is_in_every_report(&result, &words);
     let table = csv::render(&result).unwrap();
     let mut reader = ::csv::Reader::from_reader(table.as_bytes());
     let column = |name: &str| table.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
