@@ -91,12 +91,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Starts clients, each with a clock that is `ahead` by this many nanoseconds, and runs a test as rank 0.
-fn with_clients(ahead: &[u64], test: Test<'_>) {
-    with_clients_of(PLAN, ahead, test);
-}
-
-fn with_clients_of(plan: &str, ahead: &[u64], test: Test<'_>) {
+/// Starts clients of a plan, each with a clock that is `ahead` by this many nanoseconds, and runs a test as rank 0.
+fn with_clients(plan: &str, ahead: &[u64], test: Test<'_>) {
     let mut posts = star(ahead.len() + 1).into_iter();
     let own = posts.next().unwrap();
     let stop = AtomicBool::new(false);
@@ -181,7 +177,7 @@ fn done_with(
 
 #[test]
 fn all_do_their_parts_and_every_op_is_counted_once() {
-    with_clients(&[0, 5_000_000_000, 77], &|clients, corpus, clock, dir| {
+    with_clients(PLAN, &[0, 5_000_000_000, 77], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
         let sessions = 2 * clients.count();
         let puts =
@@ -202,7 +198,7 @@ fn all_do_their_parts_and_every_op_is_counted_once() {
 
 #[test]
 fn a_schedule_is_shared_and_no_op_is_left_out() {
-    with_clients(&[0, 1_000], &|clients, corpus, clock, dir| {
+    with_clients(PLAN, &[0, 1_000], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
         state.alive.fill(true);
         let list = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Shared, 7);
@@ -237,7 +233,7 @@ fn a_log_is_replayed_at_its_times_and_each_object_by_one_client() {
         "stores = ['null']\nphases = ['fill', 'replay']\n[corpus]\ntrace = '{}'\nsample = '100%'\n",
         log.display()
     );
-    with_clients_of(&plan, &[0, 5_000_000_000], &|clients, corpus, clock, dir| {
+    with_clients(&plan, &[0, 5_000_000_000], &|clients, corpus, clock, dir| {
         let log = corpus.log.as_ref().unwrap();
         let mut state = State::empty(corpus);
         state.alive.fill(true);
@@ -263,7 +259,7 @@ fn a_log_is_replayed_at_its_times_and_each_object_by_one_client() {
 #[test]
 fn a_clock_that_is_ahead_is_found() {
     const AHEAD: u64 = 3_600_000_000_000;
-    with_clients(&[AHEAD, 0], &|clients, corpus, clock, dir| {
+    with_clients(PLAN, &[AHEAD, 0], &|clients, corpus, clock, dir| {
         let stop = AtomicBool::new(false);
         let known = clients.known(clock, &stop).unwrap();
         for (client, ahead) in known.iter().zip([0, AHEAD as i64, 0]) {
@@ -324,7 +320,7 @@ fn what_four_processes_send_adds_up_to_what_one_would_have_counted() {
 
 #[test]
 fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
-    with_clients(&[0, 0], &|clients, corpus, clock, dir| {
+    with_clients(PLAN, &[0, 0], &|clients, corpus, clock, dir| {
         let mut state = State::empty(corpus);
         state.alive.fill(true);
         let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, OpDistribution::Own(6), 9);
