@@ -703,19 +703,22 @@ mod tests {
         );
     }
 
+    /// The labels of all candidates, some of which may be unavailable on this machine.
+    fn ready_or_not(
+        made: Result<(Vec<Candidate>, Vec<MissingCandidate>)>,
+    ) -> Result<BTreeSet<String>, String> {
+        let (ready, missing) = made.map_err(|error| format!("{error:#}"))?;
+        let ready = ready.into_iter().map(|candidate| candidate.label);
+        Ok(ready.chain(missing.into_iter().map(|missing| missing.label)).collect())
+    }
+
     #[test]
     fn a_file_system_stands_in_the_label_of_what_lies_on_one() {
         let on = |names: &[&str]| {
             let own = |text: &&str| (*text).to_owned();
             let stores: Vec<String> = ["files/flat", "memory"].iter().map(own).collect();
             let names: Vec<String> = names.iter().map(own).collect();
-            // It may be unavailable on this machine.
-            let made = candidates_on(&stores, &Sets::new(), &names, false);
-            made.map(|(ready, missing)| {
-                let ready = ready.into_iter().map(|candidate| candidate.label);
-                ready.chain(missing.into_iter().map(|missing| missing.label)).collect::<BTreeSet<String>>()
-            })
-            .map_err(|error| format!("{error:#}"))
+            ready_or_not(candidates_on(&stores, &Sets::new(), &names, false))
         };
         let labels = |labels: &[&str]| labels.iter().map(|label| (*label).to_owned()).collect();
         assert_eq!(on(&[]), Ok(labels(&["files/flat", "memory"])));
@@ -733,13 +736,7 @@ mod tests {
             let set = |(name, values): &(&str, &[&str])| {
                 ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
             };
-            // It may be unavailable on this machine.
-            let made = candidates(&["s3".to_owned()], &sets.iter().map(set).collect(), false);
-            made.map(|(ready, missing)| {
-                let ready = ready.into_iter().map(|candidate| candidate.label);
-                ready.chain(missing.into_iter().map(|missing| missing.label)).collect::<BTreeSet<String>>()
-            })
-            .map_err(|error| format!("{error:#}"))
+            ready_or_not(candidates(&["s3".to_owned()], &sets.iter().map(set).collect(), false))
         };
         let labels = |labels: &[&str]| Ok(labels.iter().map(|label| (*label).to_owned()).collect());
         let (both, one) = (&["seaweedfs", "versitygw"][..], &["versitygw"][..]);
