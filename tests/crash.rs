@@ -114,7 +114,6 @@ const TESTS: &[Test] = &[
     ("a disk that stops answering is taken away", &["ext4"], &[], silent),
     ("a store that never returns is ended", &["ext4"], &[], never_returns),
     ("a store that hangs is tried again before it is blamed", &["ext4"], &[], hangs),
-    ("the same seed makes the same cuts", &["ext4"], &[], same_seed),
     ("a store that skips the directory's fsync is caught", &["ext4"], &[], || {
         caught(Lie::NoDirectory, Damage::Lost)
     }),
@@ -411,18 +410,6 @@ fn hangs() -> Result<()> {
         let says = "it neither opens nor gives up within 8 s (`";
         ensure!(has_opened || why.starts_with(says) && why.contains("` sleeps, after 0."), "{why}");
     }
-    Ok(())
-}
-
-fn same_seed() -> Result<()> {
-    let dir = tempfile::tempdir()?;
-    let lab = Lab::new(dir.path(), "ext4")?;
-    let (files, _) = candidates(&["files/hashed".to_owned()], &Sets::default(), true)?;
-    let class = Durability::OnSync;
-    let trial = Trial::new(&files[0], class);
-    let bench = lab.record(&trial, 3)?;
-    let digests = |seed: u64| -> Result<Vec<u64>> { bench.images(12, seed) };
-    ensure!(digests(1)? == digests(1)? && digests(1)? != digests(2)?);
     Ok(())
 }
 

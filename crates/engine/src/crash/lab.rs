@@ -764,22 +764,6 @@ impl RecordedLoad<'_> {
         Ok(())
     }
 
-    /// Digests of the written parts of the disk after each cut.
-    pub fn images(&self, cuts: usize, seed: u64) -> Result<Vec<u64>> {
-        let mut digests = Vec::new();
-        for cut in cuts::choose(&self.log, self.begun, self.end, cuts, seed) {
-            let mut image = image_after(&self.log, cut.flushed);
-            cuts::survivors(&self.log, &cut, &mut image);
-            let mut digest = xxhash_rust::xxh3::Xxh3::new();
-            for (_, entry) in self.log.entries(0..cut.at) {
-                let from = entry.offset as usize;
-                digest.update(image.get(from..from + entry.len as usize).unwrap_or_default());
-            }
-            digests.push(digest.digest());
-        }
-        Ok(digests)
-    }
-
     /// Mounts a changed image, examines the store, and checks the file system if `is_checked`.
     pub(super) fn look(
         &self,
