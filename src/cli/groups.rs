@@ -80,11 +80,4 @@ mod tests {
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
-
-    #[test]
-    fn help_fits_into_every_terminal() {
-        let text = grouped(Arguments::command()).render_help().to_string();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("\nMeasure:\n  run          Measure the default plan"), "{text}");
-    }
 }
