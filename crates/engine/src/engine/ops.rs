@@ -815,6 +815,8 @@ mod tests {
                     blobs
                 };
                 assert_eq!(sorted(&reassigned), sorted(&dealt));
+                // A list of as many ops as there are blobs has each of them once.
+                assert!(order != Order::Once || ops != 840 || sorted(&dealt).into_iter().eq(0..840));
                 // Two clients can only swap: each then has as many reads as the other wrote.
                 let most = reassigned.iter().map(Vec::len).max().unwrap()
                     - reassigned.iter().map(Vec::len).min().unwrap();
@@ -867,17 +869,6 @@ mod tests {
         changes.iter().for_each(|op| before.apply(op));
         assert_eq!(before.changes_to(&after), []);
         assert_eq!((before.alive, before.generation), (after.alive, after.generation));
-    }
-
-    #[test]
-    fn each_key_comes_once_whatever_the_number_of_workers() {
-        for workers in [1, 3, 64] {
-            let lists =
-                own_lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(1000, true), 1000, workers, 7);
-            assert_eq!(lists.len(), workers);
-            let ids: HashSet<u32> = lists.iter().flatten().map(|op| op.blob).collect();
-            assert_eq!((ids.len(), lists.iter().map(Vec::len).sum::<usize>()), (1000, 1000));
-        }
     }
 
     #[test]
