@@ -257,7 +257,6 @@ fn a_phase_may_be_for_some_candidates_only() {
     assert_eq!(does("p.02"), ["null", "files/flat", "sqlite[page_size=16384]"]);
     // Left out by `--stores`, which is not an error.
     resolve(&phase("'lmdb'")).unwrap();
-    let error = |text: &str| format!("{:#}", resolve(text).unwrap_err());
     assert!(error(&phase("'lmbd'")).contains("`lmdb`"));
     assert!(error(&phase("'sqlite[page_sise=4096]'")).contains("`page_size`"));
     assert!(error(&phase("'sqlite[page_size=1]'")).contains("no value is called `1`"));
