@@ -29,27 +29,27 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: NAME,
         about: "what an operator does with a whole store: `list-all`, `count-all`, `back-up`, `restore`, `delete-all`",
-        phases: |_| vec![lists(), counts(), backs_up(), restores(), deletes()],
+        phases: |_| [LIST, COUNT, BACK_UP, RESTORE].map(operates).into_iter().chain([deletes()]).collect(),
     },
     StandardPhase {
         id: LIST,
         about: "lists the keys of all blobs, warm, as one op",
-        phases: |_| vec![lists()],
+        phases: |_| vec![operates(LIST)],
     },
     StandardPhase {
         id: COUNT,
         about: "counts all blobs and their bytes, warm, as one op, where a question or a walk of the store's own tells both",
-        phases: |_| vec![counts()],
+        phases: |_| vec![operates(COUNT)],
     },
     StandardPhase {
         id: BACK_UP,
         about: "backs everything up by the store's own means, as one op with the file system's flush; the size of the backup is noted",
-        phases: |_| vec![backs_up()],
+        phases: |_| vec![operates(BACK_UP)],
     },
     StandardPhase {
         id: RESTORE,
         about: "makes a store of a backup beside the one that was backed up, and opens it, as one op; every blob in it is compared",
-        phases: |_| vec![restores()],
+        phases: |_| vec![operates(RESTORE)],
     },
     StandardPhase {
         id: DELETE,
@@ -58,20 +58,14 @@ const STANDARD: &[StandardPhase] = &[
     },
 ];
 
-fn lists() -> Phase {
-    Phase::custom(NAME, LIST, CustomAction::new("lists"))
-}
-
-fn counts() -> Phase {
-    Phase::custom(NAME, COUNT, CustomAction::new("counts"))
-}
-
-fn backs_up() -> Phase {
-    Phase::custom(NAME, BACK_UP, CustomAction::new("backs up"))
-}
-
-fn restores() -> Phase {
-    Phase::custom(NAME, RESTORE, CustomAction::new("restores"))
+fn operates(id: &str) -> Phase {
+    let does = match id {
+        LIST => "lists",
+        COUNT => "counts",
+        BACK_UP => "backs up",
+        _ => "restores",
+    };
+    Phase::custom(NAME, id, CustomAction::new(does))
 }
 
 fn deletes() -> Phase {
