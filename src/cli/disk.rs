@@ -322,7 +322,7 @@ fn tables(files: &[PathBuf]) -> Result<ImportedTables> {
 }
 
 /// Looks up a file system that can be made here; the error states why it cannot.
-fn system(name: &str) -> Result<FileSystem> {
+pub fn system(name: &str) -> Result<FileSystem> {
     let system = file_system(name).context("--on")?;
     match system.lacks() {
         Some(why) => Err(why.context(format!("the file system `{name}` cannot be made here"))),

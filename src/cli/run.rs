@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
+use super::disk::system;
 use super::judging::JudgingFlags;
 use super::out::{OutputDirectory, check_out};
 use super::progress::{Progress, Verbosity};
@@ -34,7 +35,7 @@ use crate::judge::answer::costs;
 use crate::judge::summary::summarize;
 use crate::plan::{
     ALL_PHASES, Candidate, CorpusText, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, ExpandedFamilies, NoPassword,
-    OneOrMany, PREVIEW_SCALE, Phase, Plan, PlanText, file_system, split_list, split_pair, with_families,
+    OneOrMany, PREVIEW_SCALE, Phase, Plan, PlanText, split_list, split_pair, with_families,
 };
 use crate::records::Records;
 use crate::redact;
@@ -475,13 +476,8 @@ fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
 /// Rejects file systems named by a flag that cannot be made here. A plan's unavailable file systems become missing candidates
 /// instead.
 fn check_on(flags: &RunFlags) -> Result<()> {
-    for name in flags.keys.on.iter().flatten().filter(|name| *name != "dir") {
-        let system = file_system(name).context("--on")?;
-        if let Some(why) = system.lacks() {
-            return Err(why.context(format!("the file system `{name}` cannot be made here")));
-        }
-    }
-    Ok(())
+    let mut names = flags.keys.on.iter().flatten().filter(|name| *name != "dir");
+    names.try_for_each(|name| system(name).map(drop))
 }
 
 fn that_exists(dir: &Path) -> &Path {
