@@ -309,16 +309,15 @@ impl Clients {
         let mut reports = Vec::new();
         let mut first = None;
         for rank in self.others() {
-            match self.hear(rank, patience, stop) {
-                Ok(ClientReply::Done(report)) => reports.push(*report),
-                Ok(ClientReply::Cannot(why)) => {
-                    first.get_or_insert(anyhow!("{}: {why}", self.name(rank)));
+            let failed = match self.hear(rank, patience, stop)? {
+                ClientReply::Done(report) => {
+                    reports.push(*report);
+                    continue;
                 }
-                Ok(other) => {
-                    first.get_or_insert(anyhow!("{} says {other:?}", self.name(rank)));
-                }
-                Err(error) => return Err(error),
-            }
+                ClientReply::Cannot(why) => anyhow!("{}: {why}", self.name(rank)),
+                other => anyhow!("{} says {other:?}", self.name(rank)),
+            };
+            first.get_or_insert(failed);
         }
         first.map_or(Ok(reports), Err)
     }
