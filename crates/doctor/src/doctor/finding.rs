@@ -296,6 +296,15 @@ impl LeastAges {
         Ok(())
     }
 
+    /// Fails if uses have been counted for too short a time, in seconds; `words` says how long.
+    pub fn check_unused(&self, counted: f64, words: fn(String) -> String) -> Result<(), UnknownReason> {
+        if counted < self.unused {
+            let words = words(units::age(counted));
+            return Err(format!("{words}, and {} are needed", units::age(self.unused)));
+        }
+        Ok(())
+    }
+
     /// Formats them as the flag is written.
     pub fn as_flags(&self) -> String {
         let time = |seconds: f64| match seconds % 3600.0 {

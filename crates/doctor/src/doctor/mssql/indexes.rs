@@ -230,13 +230,7 @@ fn counted_seconds(facts: &SubjectFacts, ages: &LeastAges) -> Result<f64, Unknow
     // `NULL` for a database that was never restored.
     let restored = number(facts.row("restored")?, "seconds").unwrap_or(f64::INFINITY);
     let made = facts.number("database", "made_seconds")?.min(restored);
-    if made < ages.unused {
-        return Err(format!(
-            "the database was made or restored {} ago, and {} are needed",
-            units::age(made),
-            units::age(ages.unused)
-        ));
-    }
+    ages.check_unused(made, |age| format!("the database was made or restored {age} ago"))?;
     Ok(up.min(made))
 }
 

@@ -110,13 +110,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         return Err("it is read-only, as replicas are: what its source is asked is counted there".to_owned());
     }
     let up = facts.number("status", "uptime")?;
-    if up < ages.unused {
-        return Err(format!(
-            "it has counted for {} only, since it was started, and {} are needed",
-            units::age(up),
-            units::age(ages.unused)
-        ));
-    }
+    ages.check_unused(up, |age| format!("it has counted for {age} only, since it was started"))?;
     let rows = facts.rows("scans")?;
     let unique: Vec<String> = facts
         .rows("indexes")?

@@ -112,13 +112,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         return Err("there is a replica: each counts only what is asked there".to_owned());
     }
     let counted = counted_seconds(facts)?;
-    if counted < ages.unused {
-        return Err(format!(
-            "it has counted for {} only, and {} are needed",
-            units::age(counted),
-            units::age(ages.unused)
-        ));
-    }
+    ages.check_unused(counted, |age| format!("it has counted for {age} only"))?;
     let unused = facts.rows("indexes")?.iter().filter(|row| {
         let is_needed =
             ["constraint", "unique", "foreign_key", "identity"].iter().any(|field| is(row, field));
