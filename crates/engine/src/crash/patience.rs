@@ -10,16 +10,9 @@ use crate::host::disk::DiskFile;
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// A load or look exceeded its limit; contains a description.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Stuck(String);
-
-impl std::fmt::Display for Stuck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Stuck {}
 
 /// Turns a [`Stuck`] error into its description; other errors stay errors.
 pub(super) fn stuck<T: Default>(outcome: Result<T>) -> Result<(T, Option<String>)> {
