@@ -116,7 +116,6 @@ pub struct CrashFlags {
 }
 
 impl CrashFlags {
-    /// Tests other than power cuts.
     fn others(&self) -> FaultTests {
         let number = |asked: Option<u32>| asked.unwrap_or(0) as usize;
         FaultTests {

@@ -128,7 +128,6 @@ struct DiskTestRequest {
     asked: DiskTestOptions,
     /// Warnings about requested programs that are not installed.
     missing: Vec<DiskWarning>,
-    /// Tables from other programs.
     tables: ImportedTables,
     prices: Option<Price>,
     systems: Vec<FileSystem>,

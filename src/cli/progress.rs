@@ -95,7 +95,6 @@ pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
     live: Option<LiveView<'a>>,
-    /// Lines otherwise.
     lines: ProgressBar,
     loudness: Verbosity,
     /// Start of the current visit, by [`machine::uptime`].

@@ -413,7 +413,6 @@ impl ErrorTrial<'_> {
     }
 }
 
-/// State of the file system after the errors.
 fn state(mount: &Path) -> FileSystemReaction {
     if rustix::fs::statvfs(mount).is_err() || std::fs::read_dir(mount).is_err() {
         return FileSystemReaction::ShutDown;

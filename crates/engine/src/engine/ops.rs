@@ -653,7 +653,6 @@ struct Mixer<'a> {
     readable: Vec<u32>,
     /// Blobs that may be overwritten or deleted, if these are not the readable ones.
     writable: Option<Vec<u32>>,
-    /// Blobs that may be put.
     absent: Vec<u32>,
     ranks: Option<Zipf<f64>>,
 }

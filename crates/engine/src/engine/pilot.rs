@@ -351,7 +351,6 @@ fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotOutcome<'_>], fi
     }
 }
 
-/// Number of blobs that a share of each corpus has.
 fn shares(blobs: &[(u64, CorpusId)], share: f64) -> Vec<(u64, CorpusId)> {
     blobs.iter().map(|(blobs, sweep)| (part_of(*blobs, share), *sweep)).collect()
 }

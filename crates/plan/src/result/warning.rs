@@ -29,7 +29,6 @@ pub struct AffectedPhases {
 }
 
 impl AffectedPhases {
-    /// True if the candidate is affected in this phase.
     fn is_about(&self, store: &str, phase: &str) -> bool {
         let is_named = |partly: &AffectedPhase| partly.phase == phase || partly.phase == whole_of(phase);
         (self.every_candidate || self.stores.iter().any(|other| other == store))

@@ -63,13 +63,11 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Description of the source of query counts.
 const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is READ_WRITE: sys.query_store_runtime_stats from the interval on that \
                              was open at the first look; in its mode AUTO it leaves out what is rare and cheap. Else sys.dm_exec_query_stats \
                              of the whole server, which forgets with every start, and a query when its plan leaves the cache. Each by \
                              query_hash, texts without their values";
 
-/// Rights needed to see query counts.
 const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
 
 fn frequent(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {

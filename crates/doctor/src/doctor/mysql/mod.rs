@@ -70,7 +70,6 @@ impl MySqlInspector {
         self.rows(sql).map_or_else(SourceAnswer::Refused, SourceAnswer::Rows)
     }
 
-    /// Collects names and values into one row.
     fn pairs(&mut self, sql: &str) -> SourceAnswer {
         match self.rows(sql) {
             Ok(rows) => {

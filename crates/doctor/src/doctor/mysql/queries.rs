@@ -2,7 +2,6 @@
 
 use crate::doctor::facts::{Row, or_zero, text};
 
-/// Counters and settings that the checks read.
 pub(super) const READ: &[&str] = &[
     "aborted_connects",
     "created_tmp_disk_tables",

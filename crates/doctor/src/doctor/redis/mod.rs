@@ -45,7 +45,6 @@ pub fn connect((address, login): &(Address, Login)) -> Result<RedisInspector> {
 }
 
 impl RedisInspector {
-    /// Reads `INFO` and keeps the fields that the checks use.
     fn info(&mut self) -> SourceAnswer {
         match self.client.ask(&[b"INFO"]) {
             Ok(reply) => SourceAnswer::Rows(vec![pairs(&reply.text())]),

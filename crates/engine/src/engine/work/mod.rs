@@ -134,12 +134,10 @@ pub(super) struct BudgetParameters {
     pub(super) rounds: u32,
 }
 
-/// The inputs that determine the length of a phase.
 pub(super) struct LengthInputs<'a> {
     pub(super) plan: &'a Plan,
     pub(super) blobs: u64,
     pub(super) choice: BudgetParameters,
-    /// Lengths of earlier phases, by key.
     pub(super) earlier: &'a BTreeMap<String, FixedLength>,
     pub(super) corpus_id: CorpusId,
 }
