@@ -122,9 +122,4 @@ mod tests {
         let gone = anyhow::Error::new(Error::TimedOut).context("settling failed");
         assert_eq!(broken(1_000, &gone, Path::new(".")), None);
     }
-
-    #[test]
-    fn a_step_takes_time_in_proportion_to_its_blobs() {
-        assert_eq!(next_step(Duration::from_secs(2), 10_000, 30_000), Duration::from_secs(6));
-    }
 }
