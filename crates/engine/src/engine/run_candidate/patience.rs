@@ -50,11 +50,7 @@ mod tests {
     use super::*;
 
     /// Returns whether work of half a second was told to stop. It begins at once, or never if not `begins`.
-    fn is_stopped(patience: Duration, stop: bool, begins: bool) -> bool {
-        is_stopped_by(Some(patience), None, stop, begins)
-    }
-
-    fn is_stopped_by(patience: Option<Duration>, until: Option<Duration>, stop: bool, begins: bool) -> bool {
+    fn is_stopped(patience: Option<Duration>, until: Option<Duration>, stop: bool, begins: bool) -> bool {
         within(patience, until, &AtomicBool::new(stop), |stop, begin| {
             if begins {
                 begin();
@@ -66,19 +62,19 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_since_it_began_or_is_stopped_is_told() {
-        let (short, long) = (LOOK, Duration::from_secs(60));
-        assert!(is_stopped(short, false, true));
-        assert!(is_stopped(long, true, true));
-        assert!(is_stopped(long, true, false));
-        assert!(!is_stopped(long, false, true));
-        assert!(!is_stopped(short, false, false));
+        let (short, long) = (Some(LOOK), Some(Duration::from_secs(60)));
+        assert!(is_stopped(short, None, false, true));
+        assert!(is_stopped(long, None, true, true));
+        assert!(is_stopped(long, None, true, false));
+        assert!(!is_stopped(long, None, false, true));
+        assert!(!is_stopped(short, None, false, false));
     }
 
     #[test]
     fn what_is_not_done_by_a_moment_is_told_before_it_begins_too() {
         let soon = || Some(machine::uptime() + LOOK);
-        assert!(is_stopped_by(None, soon(), false, false));
-        assert!(is_stopped_by(Some(Duration::from_secs(60)), soon(), false, true));
-        assert!(!is_stopped_by(None, Some(machine::uptime() + Duration::from_secs(60)), false, true));
+        assert!(is_stopped(None, soon(), false, false));
+        assert!(is_stopped(Some(Duration::from_secs(60)), soon(), false, true));
+        assert!(!is_stopped(None, Some(machine::uptime() + Duration::from_secs(60)), false, true));
     }
 }
