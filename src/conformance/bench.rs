@@ -244,13 +244,7 @@ impl Bench {
 
 /// Returns the key of an id.
 pub fn key(id: u64) -> Key {
-    let digest = xxhash_rust::xxh3::xxh3_128(&id.to_le_bytes());
-    let mut hex = [0; 32];
-    for (place, digit) in hex.iter_mut().enumerate() {
-        let nibble = (digest >> (4 * place)) as usize & 15;
-        *digit = b"0123456789abcdef"[nibble];
-    }
-    Key { id, hex }
+    Key::of_digest(id, xxhash_rust::xxh3::xxh3_128(&id.to_le_bytes()))
 }
 
 /// Returns the bytes of a blob, determined by the three numbers: a slice of one pool of random bytes, because an unoptimised test
