@@ -999,9 +999,14 @@ mod tests {
     #[test]
     fn same_seed_same_list() {
         let load = load(&[(OpKind::Get, 0.5), (OpKind::Overwrite, 0.5)], Order::Zipfian(0.99));
-        let of = |seed| own_lists(&load, &state(100, true), 500, 4, seed);
-        assert_eq!(of(1), of(1));
-        assert_ne!(of(1), of(2));
+        assert_eq!(
+            own_lists(&load, &state(100, true), 500, 4, 1),
+            own_lists(&load, &state(100, true), 500, 4, 1)
+        );
+        assert_ne!(
+            own_lists(&load, &state(100, true), 500, 4, 1),
+            own_lists(&load, &state(100, true), 500, 4, 2)
+        );
     }
 
     #[test]

@@ -571,8 +571,6 @@ mod tests {
         let visits = only(&plan, 1000, visit_of(&plan, 1000, 1.0));
         let (fixed, _) = fitting_lengths(&plan, &blobs, &|_| true, &visits, least.1);
         assert_eq!(fixed.rounds, least.0);
-        // A larger one cuts nothing.
-        assert_eq!(fitting_lengths(&plan, &blobs, &|_| true, &visits, 1e6).0.corpus_share, 1.0);
     }
 
     #[test]
@@ -795,5 +793,27 @@ mod tests {
         assert_eq!(smallest(""), Some(86));
         // Fewer rounds rank nothing, and 200 ops do.
         assert_eq!(smallest("rounds = 3"), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
+        let plan = resolved(
+            "stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-copy', 'read-cold', 'read-again', 'range-head', \
+             'range-random', 'overwrite', 'delete-half', 'reopen']",
+        );
+        let blobs = [(1000, CorpusId::ONLY)];
+        let visits = only(&plan, 1000, visit_of(&plan, 1000, 1.0));
+        let fit = |seconds| fitting_lengths(&plan, &blobs, &|_| true, &visits, seconds);
+        assert_eq!(fit(1e6).0.corpus_share, 1.0);
+        let (half, why) = fit(40.0);
+        assert!(half.corpus_share < 1.0 && half.rounds == 5, "{half:?}");
+        let is_cut = |share: f64| share == half.corpus_share;
+        assert!(
+            matches!(&why, Some(Warning::Budget { corpus_share: Some(share), .. }) if is_cut(*share)),
+            "{why:?}"
+        );
+        let (least, why) = fit(1.0);
+        assert_eq!(least.rounds, ROUNDS_MIN);
+        assert!(matches!(&why, Some(Warning::Budget { rounds: Some(_), .. })), "{why:?}");
     }
 }
