@@ -1278,24 +1278,15 @@ mod tests {
     fn disturbed_run(against: u32, rounds: u32, is_stopped: bool) -> (Records, Vec<String>) {
         let dir = tempfile::tempdir_in(".").unwrap();
         let text = format!(
-            "stores = ['files/flat', 'files/hashed']\nrounds = {rounds}\ncorpus = {{source = 'fixed:1kB', blobs = 20}}\nphases = ['fill']"
+            "stores = ['files/flat', 'files/hashed']\nrounds = {rounds}\ncorpus = {{source = 'fixed:1kB', blobs = 20}}\nphases = ['fill']\n\
+             dir = '{}'",
+            dir.path().display()
         );
         let plan = resolved(&text);
         let stop = AtomicBool::new(false);
         let mut observer =
             DisturbanceReporter { against, rounds, stop: is_stopped.then_some(&stop), notes: Vec::new() };
-        let start = Start {
-            plan: &plan,
-            corpora: vec![Corpus::build(&plan.corpora[0].request).unwrap()],
-            earlier: None,
-            program: MeasuringProgram::default(),
-            place: Place::make(dir.path()).unwrap(),
-            disks: Disks::new(),
-            clients: None,
-            since: machine::uptime(),
-            stop: &stop,
-            one_round: false,
-        };
+        let start = Start::alone(&plan, &stop, MeasuringProgram::default()).unwrap();
         let records = run(start, &mut observer).unwrap();
         (records, observer.notes)
     }
