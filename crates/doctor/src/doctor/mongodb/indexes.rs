@@ -113,8 +113,7 @@ fn unused(facts: &SubjectFacts, ages: &LeastAges) -> Result<CheckResult, Unknown
         return Err("there is no index but those that keep values unique".to_owned());
     }
     if old == 0 {
-        let needed = units::age(ages.unused);
-        return Err(format!("they were counted for {} only, and {needed} are needed", units::age(youngest)));
+        ages.check_unused(youngest, |age| format!("they were counted for {age} only"))?;
     }
     let figure = match named.first() {
         Some(first) => format!("{} of {old}: {first}", named.len()),
