@@ -176,9 +176,13 @@ fn no_room(plan: &Plan, room: &ServerLimit, demand: &Demand<'_>, fits: Option<St
         Some(_) => "use fewer blobs (--scale), or ".to_owned(),
         None => String::new(),
     };
+    let (puts, others) = match room.unit {
+        LimitUnit::Connections => ("makes", "clients"),
+        LimitUnit::Bytes | LimitUnit::Inodes => ("puts", "writes"),
+    };
     anyhow!(
-        "the server has {left} left of {}, and {} when that is full. This run puts up to {takes} there, and {} of what is left must \
-         stay free for other writes: {fewer}{}",
+        "the server has {left} left of {}, and {} when that is full. This run {puts} up to {takes} there, and {} of what is left must \
+         stay free for other {others}: {fewer}{}",
         room.limit,
         room.when_full,
         units::percent(1.0 - ServerLimit::SHARE_MAX),
@@ -202,6 +206,7 @@ fn amount(unit: LimitUnit, amount: u64) -> String {
     match unit {
         LimitUnit::Bytes => units::bytes(amount as f64),
         LimitUnit::Inodes => units::counted(amount, "inode"),
+        LimitUnit::Connections => units::counted(amount, "connection"),
     }
 }
 
@@ -292,7 +297,8 @@ impl Announcement {
             units::counted(self.connections, "connection"),
             self.pronoun
         );
-        for (takes, room) in self.rooms.iter().filter(|(_, room)| room.unit == LimitUnit::Bytes) {
+        let of_bytes = || self.rooms.iter().filter(|(_, room)| room.unit == LimitUnit::Bytes);
+        for (takes, room) in of_bytes() {
             let [takes, left] = [*takes, room.left].map(|of| amount(room.unit, of));
             text += &format!("; takes up to {takes} of the {left} left of {}", room.limit);
             if room.may_evict {
@@ -304,8 +310,11 @@ impl Announcement {
             let carriers = units::listed(&self.carriers, "and");
             text += &format!("; what it writes, up to {written} a round, also goes to {carriers}");
         }
-        let what =
-            if self.rooms.is_empty() { "how much room it has" } else { "whether it has that much room" };
+        let what = if of_bytes().next().is_none() {
+            "how much room it has"
+        } else {
+            "whether it has that much room"
+        };
         text +=
             &self.unknown.as_ref().map_or_else(String::new, |why| format!("; {what} is not known: {why}"));
         text

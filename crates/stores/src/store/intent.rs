@@ -83,6 +83,8 @@ pub enum LimitUnit {
     Bytes,
     /// Inodes that a file system has free.
     Inodes,
+    /// Connections that the server still takes.
+    Connections,
 }
 
 /// A limit of a server, and how much of it is left.
@@ -122,6 +124,19 @@ impl ServerLimit {
             way_out: "make room there".to_owned(),
             may_evict: false,
             takes: Box::new(takes),
+        }
+    }
+
+    /// Connections, of which a server takes at most `most`, by its own `setting`, and has `used`.
+    pub fn connections(setting: &str, most: u64, used: u64) -> ServerLimit {
+        ServerLimit {
+            limit: format!("{setting} {most}"),
+            unit: LimitUnit::Connections,
+            left: most.saturating_sub(used),
+            when_full: "turns others away".to_owned(),
+            way_out: format!("use fewer --workers, or raise {setting}"),
+            may_evict: false,
+            takes: Box::new(|demand| demand.connections),
         }
     }
 
@@ -180,6 +195,11 @@ mod tests {
         assert_eq!(room(63_125).blobs_that_fit(&DEMAND), 50);
         assert_eq!(room(1000).blobs_that_fit(&DEMAND), 0);
         assert!(ServerLimit { may_evict: true, ..room(1000) }.fits(&DEMAND));
+        // Two connections, of three and of two.
+        let connections = |used| ServerLimit::connections("maxclients", 10, used);
+        assert!(
+            connections(7).fits(&DEMAND) && !connections(8).fits(&DEMAND) && !connections(11).fits(&DEMAND)
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::remove_all;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, is_our_name, own_name};
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply};
+use crate::wire::redis::{Login, OF_A_CLUSTER, RedisClient, RedisError, RedisReply};
 
 /// The field that identifies our mark; the mark's key is the prefix without its colon.
 const MARK: &str = "made_by_blobwise";
@@ -22,6 +22,8 @@ const MARK: &str = "made_by_blobwise";
 const PRIVATE_NAME: &str = "b";
 /// File with our name in the user's server, for reopening.
 const NAME_FILE: &str = "name";
+/// How long a private server may take to stop: it may write a snapshot of everything.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) struct RedisServer {
     pub(super) server: Server,
@@ -92,12 +94,15 @@ impl RedisServer {
     }
 
     /// Stops the server, after a snapshot if that is how the store is kept.
-    pub(super) fn stop(mut self, admin: &mut RedisClient, snapshot: bool) -> Result<()> {
+    pub(super) fn stop(mut self, snapshot: bool) -> Result<()> {
         // The reply may take as long as a snapshot: skip it if the server cannot reply at all.
         if let Some(fault) = self.server.fault() {
             bail!("{fault}");
         }
-        match admin.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
+        let words: [&[u8]; 2] = [b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }];
+        // If no connection can be made, the server is ended by a signal.
+        let connected = RedisClient::connect(&self.address, &Login::default(), SNAPSHOT_PATIENCE);
+        match connected.and_then(|mut client| client.ask(&words)) {
             // A reply is a refusal; a closed connection means that the server has ended.
             Ok(reply) => bail!("the server does not stop: {}", reply.text()),
             Err(Error::Failed(error)) if error.is::<RedisError>() => {
@@ -170,21 +175,28 @@ fn settings(setup: &Setup) -> Vec<String> {
 
 // ---- the user's server -----------------------------------------------------------------------------------------------
 
-/// Why a member of a cluster is refused, and the way out.
-const OF_A_CLUSTER: &str = "the server is part of a cluster, whose keys lie on different machines, and blobwise asks only the one that it \
-                            was given: name a server with cluster-enabled no";
-
-/// Refuses a member of a cluster.
-pub(super) fn check_single(admin: &mut RedisClient) -> Result<()> {
+/// Returns the server's identity. Refuses a member of a cluster, a Sentinel, and a replica, even one that takes writes.
+pub(super) fn check_single(admin: &mut RedisClient) -> Result<Facts> {
     let info = identity(admin)?;
-    ensure!(info.get("redis_mode").is_none_or(|mode| mode != "cluster"), "{OF_A_CLUSTER}");
-    Ok(())
+    let told = |name: &str| info.get(name).map_or("", String::as_str);
+    // Valkey's own name for it, and Redis's.
+    let modes = [told("server_mode"), told("redis_mode")];
+    ensure!(!modes.contains(&"cluster"), "the server is {OF_A_CLUSTER}");
+    ensure!(
+        !modes.contains(&"sentinel"),
+        "the server is a Sentinel, which keeps no keys: name the server that it watches (`SENTINEL masters`)"
+    );
+    ensure!(
+        !["slave", "replica"].contains(&told("role")),
+        "the server is a replica, which loses what others than its primary wrote whenever it fetches everything anew: name its primary \
+         (`INFO replication` says which that is)"
+    );
+    Ok(info)
 }
 
-/// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
+/// Refuses the other product, a server that does not stand alone, or limits that are too small for the largest blob.
 pub(super) fn check_server(admin: &mut RedisClient, flavour: &RedisProduct, setup: &Setup) -> Result<()> {
-    check_single(admin)?;
-    let info = identity(admin)?;
+    let info = check_single(admin)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
         let other = if is_valkey { "Valkey" } else { "Redis" };
@@ -238,11 +250,8 @@ pub(super) fn unless_refused(
     match answer {
         Ok(reply) => Ok(Ok(reply)),
         Err(Error::Failed(error)) => match error.downcast::<RedisError>()? {
-            stranger if stranger.is_of_login() => Err(Error::Failed(stranger.into())),
-            // One that does not say what it is.
-            elsewhere if elsewhere.is_of_cluster() => {
-                Err(Error::Failed(anyhow!("{OF_A_CLUSTER} ({elsewhere})")))
-            }
+            // A member of a cluster may not say what it is.
+            other if other.is_of_login() || other.is_of_cluster() => Err(Error::Failed(other.into())),
             refused => Ok(Err(refused)),
         },
         Err(error) => Err(error),
@@ -267,10 +276,11 @@ pub(super) fn info(admin: &mut RedisClient, section: &str) -> Result<Facts> {
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
 }
 
-/// The product and version, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
+/// The product, version, mode and role, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
 pub(super) fn identity(admin: &mut RedisClient) -> Result<Facts> {
-    let told = info(admin, "server")?;
+    let mut told = info(admin, "server")?;
     if !told.is_empty() {
+        told.extend(info(admin, "replication")?);
         return Ok(told);
     }
     let words =
@@ -279,7 +289,7 @@ pub(super) fn identity(admin: &mut RedisClient) -> Result<Facts> {
     let named = |name: &str| hello.get(name).cloned();
     let is_valkey = named("server").is_some_and(|name| name == "valkey");
     let version = if is_valkey { "valkey_version" } else { "redis_version" };
-    let pairs = [(version, named("version")), ("redis_mode", named("mode"))];
+    let pairs = [(version, named("version")), ("redis_mode", named("mode")), ("role", named("role"))];
     Ok(pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
@@ -361,12 +371,17 @@ pub(super) struct Remover<'a> {
 
 impl Remover<'_> {
     pub(super) fn remove(&self, names: Vec<String>) -> Result<()> {
-        let database = self.login.database;
+        let server = match self.address {
+            Address::Socket(path) => format!("-s {}", path.display()),
+            Address::Host(host, port) => format!("-h {host} -p {port}"),
+            Address::Secure(host, port, _) => format!("-h {host} -p {port} --tls"),
+        };
+        let client = format!("redis-cli {server} -n {}", self.login.database);
         let remove = |name: &str| {
             remove_name(&mut RedisClient::connect(self.address, self.login, self.patience)?, name)
         };
         remove_all(names, self.patience, remove, |name| {
-            format!("redis-cli -n {database} --scan --pattern '{name}*' | xargs redis-cli -n {database} DEL")
+            format!("{client} --scan --pattern '{name}*' | xargs {client} DEL")
         })
     }
 }
@@ -376,7 +391,11 @@ fn remove_name(client: &mut RedisClient, name: &str) -> Result<()> {
     client.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     for key in keys {
         match client.ask(&[b"DEL", key.as_bytes()]) {
-            Err(Error::Failed(error)) if error.is::<RedisError>() => refused.push((key, error)),
+            Err(Error::Failed(error))
+                if error.downcast_ref::<RedisError>().is_some_and(|refused| !refused.may_pass()) =>
+            {
+                refused.push((key, error));
+            }
             outcome => drop(outcome?),
         }
     }

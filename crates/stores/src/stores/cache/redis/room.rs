@@ -40,7 +40,10 @@ pub(in crate::stores) type ReportedRoom = (Vec<ServerLimit>, Option<String>, Vec
 /// Asks a server for its room. `evicts` says whether it may evict keys; `None` if the store has no option for that.
 pub(in crate::stores) fn reported(admin: &mut RedisClient, evicts: Option<bool>) -> Result<ReportedRoom> {
     let info = if_allowed(instance::info(admin, "default"))?.unwrap_or_default();
-    let (limits, unknown) = rooms(&info, evicts);
+    let (mut limits, unknown) = rooms(&info, evicts);
+    let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
+    let connections = number("maxclients").zip(number("connected_clients"));
+    limits.extend(connections.map(|(most, used)| ServerLimit::connections("maxclients", most, used)));
     Ok((limits, unknown, carriers(&info)))
 }
 
