@@ -309,11 +309,11 @@ fn not_left_as_it_was() -> Outcome {
     }
     for (options, words) in [
         (["-X"].as_slice(), ["does not list its items (-X", "start it without -X"]),
-        (&["-c", "20"], ["left of -c 20", "use fewer --workers"]),
+        (&["-c", "64"], ["left of -c 64", "use fewer --workers"]),
     ] {
         let work = Work::new();
         let theirs = Theirs::memcached(&work, options);
-        let line = quick("memcached", &format!("--workers 20 {}", theirs.memcached_url()));
+        let line = quick("memcached", &format!("--workers 64 {}", theirs.memcached_url()));
         work.say(&line).refused(&words);
         let items = lines(theirs.port, "stats\r\nquit", 500);
         assert!(items.iter().any(|line| line == "STAT total_items 0"), "{items:?}");
