@@ -304,7 +304,8 @@ fn not_left_as_it_was() -> Outcome {
     ] {
         let work = Work::new();
         let theirs = Theirs::redis(&work, options);
-        work.say(&quick("redis", &format!("--workers 2 {}", theirs.redis_url()))).refused(&words);
+        work.say(&quick("redis", &format!("--corpus fixed:1kB --workers 2 {}", theirs.redis_url())))
+            .refused(&words);
         assert!(keys(theirs.port, "*").is_empty());
     }
     for (options, words) in [
@@ -313,7 +314,7 @@ fn not_left_as_it_was() -> Outcome {
     ] {
         let work = Work::new();
         let theirs = Theirs::memcached(&work, options);
-        let line = quick("memcached", &format!("--workers 64 {}", theirs.memcached_url()));
+        let line = quick("memcached", &format!("--corpus fixed:1kB --workers 64 {}", theirs.memcached_url()));
         work.say(&line).refused(&words);
         let items = lines(theirs.port, "stats\r\nquit", 500);
         assert!(items.iter().any(|line| line == "STAT total_items 0"), "{items:?}");
