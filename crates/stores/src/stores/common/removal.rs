@@ -22,7 +22,7 @@ const SHOWN_MAX: usize = 20;
 /// Removes each item, and returns those that could not be removed, with the reasons. Continues after a failure; while the server
 /// is busy or unreachable, retries with growing pauses of at most `patience` in total.
 pub(in crate::stores) fn remove_each<T>(
-    items: Vec<T>,
+    items: impl IntoIterator<Item = T>,
     patience: Duration,
     mut remove: impl FnMut(&T) -> Result<()>,
 ) -> Vec<(T, Error)> {

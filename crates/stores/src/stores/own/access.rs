@@ -241,7 +241,8 @@ impl HttpClient {
             self.headers += &format!("Content-Type: {BLOB_TYPE}\r\n");
         }
         let (host, path, headers) = (&*self.access.host, &*self.path, &*self.headers);
-        self.connection.ask(&HttpRequest { method, host, path, headers, body }, sink)
+        let request = HttpRequest { method, host, path, headers, body };
+        self.connection.until_served(described, |connection| connection.ask(&request, sink))
     }
 
     fn put(&mut self, key: &[&str], blob: &[u8]) -> Result<()> {
@@ -265,7 +266,7 @@ impl HttpClient {
                 "the store answers a request for a range with the whole blob; serve ranges (status 206), or write \
                  `ranges = false` into its manifest"
             ))),
-            (404, _) => Ok(false),
+            (404 | 410, _) => Ok(false),
             _ => Err(refused("GET", &answer)),
         }
     }
@@ -274,14 +275,18 @@ impl HttpClient {
         let answer = self.ask("HEAD", key, None, None, &mut |_| {})?;
         match answer.status {
             200 => Ok(true),
-            404 => Ok(false),
+            404 | 410 => Ok(false),
             _ => Err(refused("HEAD", &answer)),
         }
     }
 
     fn delete(&mut self, key: &[&str]) -> Result<()> {
         let answer = self.ask("DELETE", key, None, None, &mut |_| {})?;
-        if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused("DELETE", &answer)) }
+        if answer.is_success() || [404, 410].contains(&answer.status) {
+            Ok(())
+        } else {
+            Err(refused("DELETE", &answer))
+        }
     }
 
     fn sync(&mut self, method: &'static str, path: &str) -> Result<()> {
@@ -290,18 +295,20 @@ impl HttpClient {
         let body = (method != "GET").then_some(&b""[..]);
         let request = HttpRequest { method, host, path, headers, body };
         // To make the same writes durable again is harmless.
-        let answer = self.connection.ask_idempotent(&request, &mut |_| {})?;
+        let answer = self
+            .connection
+            .until_served(described, |connection| connection.ask_idempotent(&request, &mut |_| {}))?;
         if answer.is_success() { Ok(()) } else { Err(refused("the request of `sync`", &answer)) }
     }
 }
 
 /// The error of an unexpected response.
 fn refused(request: &str, answer: &HttpResponse) -> Error {
+    Error::Failed(anyhow!("the store answers {request} with `{}`", described(answer)))
+}
+
+/// Status and body of a refusal.
+fn described(answer: &HttpResponse) -> String {
     let said = String::from_utf8_lossy(&answer.refusal);
-    Error::Failed(anyhow!(
-        "the store answers {request} with `{} {}: {}`",
-        answer.status,
-        answer.reason,
-        said.trim()
-    ))
+    format!("{} {}: {}", answer.status, answer.reason, said.trim())
 }

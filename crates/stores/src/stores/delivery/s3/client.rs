@@ -30,8 +30,6 @@ pub(super) struct BucketAccess {
 pub(super) struct S3Client<'a> {
     access: &'a BucketAccess,
     http: HttpConnection,
-    /// Number of requests repeated because the server had turned them away.
-    repeats: u64,
 }
 
 #[derive(Debug)]
@@ -92,6 +90,22 @@ fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
     A::METHOD.to_str()
 }
 
+/// Sends a request once, whatever the response is.
+fn send_once<'b, A: S3Action<'b>>(
+    http: &mut HttpConnection,
+    action: &A,
+    headers: &str,
+    body: &[u8],
+    sink: Sink,
+) -> Result<HttpResponse> {
+    let method = method_of(action);
+    let url = action.sign(SIGNED_FOR);
+    let host = &url[Position::BeforeHost..Position::AfterPort];
+    let path = &url[Position::BeforePath..Position::AfterQuery];
+    let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
+    http.ask(&HttpRequest { method, host, path, headers, body }, sink)
+}
+
 impl<'a> S3Client<'a> {
     pub(super) fn new(access: &'a BucketAccess) -> S3Client<'a> {
         let timeout = access.timeout;
@@ -102,7 +116,7 @@ impl<'a> S3Client<'a> {
             repeat: true,
             timeout,
         };
-        S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners), repeats: 0 }
+        S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners) }
     }
 
     pub(super) fn connect(&mut self) -> Result<()> {
@@ -117,33 +131,7 @@ impl<'a> S3Client<'a> {
         body: &[u8],
         sink: Sink,
     ) -> Result<HttpResponse> {
-        let mut pauses = Backoff::within(self.access.timeout);
-        loop {
-            let answer = self.send_once(action, headers, body, sink)?;
-            let Some(attempts_max) = attempts_max(answer.status) else { return Ok(answer) };
-            let again = pauses.attempts() < attempts_max;
-            let Some(pause) = again.then(|| pauses.next(answer.retry_after)).flatten() else {
-                return Err(turned_away(&answer, pauses.attempts(), self.access.timeout));
-            };
-            std::thread::sleep(pause);
-            self.repeats += 1;
-        }
-    }
-
-    /// Sends a request once, whatever the response is.
-    fn send_once<'b, A: S3Action<'b>>(
-        &mut self,
-        action: &A,
-        headers: &str,
-        body: &[u8],
-        sink: Sink,
-    ) -> Result<HttpResponse> {
-        let method = method_of(action);
-        let url = action.sign(SIGNED_FOR);
-        let host = &url[Position::BeforeHost..Position::AfterPort];
-        let path = &url[Position::BeforePath..Position::AfterQuery];
-        let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
-        self.http.ask(&HttpRequest { method, host, path, headers, body }, sink)
+        self.http.until_served(describe_response, |http| send_once(http, action, headers, body, sink))
     }
 
     /// Sends a request and returns an error unless it succeeds.
@@ -167,7 +155,7 @@ impl<'a> S3Client<'a> {
 
     /// Number of repeated requests since the last call.
     pub(super) fn take_repeats(&mut self) -> u64 {
-        self.http.take_repeats() + std::mem::take(&mut self.repeats)
+        self.http.take_repeats()
     }
 
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
@@ -452,7 +440,7 @@ impl<'a> S3Client<'a> {
     pub(super) fn knows_us(&mut self) -> Result<()> {
         let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
         // The caller repeats the request itself.
-        let answer = self.send_once(&action, "", b"", &mut |_| {})?;
+        let answer = send_once(&mut self.http, &action, "", b"", &mut |_| {})?;
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 
@@ -512,32 +500,6 @@ fn refused(answer: &HttpResponse) -> Error {
 /// The refusal in an error, if the server does not support the request.
 fn unknown(error: &anyhow::Error) -> Option<&S3Error> {
     error.downcast_ref::<S3Error>().filter(|refused| refused.is_unknown())
-}
-
-/// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried while time
-/// permits, errors of the server or of a gateway twice.
-fn attempts_max(status: u16) -> Option<u32> {
-    const OF_A_LIMIT: u32 = 10;
-    match status {
-        429 | 503 => Some(OF_A_LIMIT),
-        500 | 502 | 504 => Some(3),
-        _ => None,
-    }
-}
-
-/// The error if there was no time for another attempt.
-fn turned_away(answer: &HttpResponse, attempts: u32, patience: Duration) -> Error {
-    let mut said = format!("the server says `{}`, after {attempts} attempts", describe_response(answer));
-    if let Some(asked) = answer.retry_after.filter(|asked| *asked > patience) {
-        said += &format!(
-            ", and asks to wait {} s, where an op may take {} s: try again later, or raise --op-timeout",
-            asked.as_secs(),
-            patience.as_secs_f64()
-        );
-    } else if [429, 503].contains(&answer.status) {
-        said += ": use fewer --workers, or try again later";
-    }
-    Error::Unavailable(anyhow!(said))
 }
 
 /// Status, and the code and message of the protocol's error if present.
