@@ -353,6 +353,15 @@ impl<'a> S3Client<'a> {
         Ok(Some(words.into_iter().flatten().collect::<Vec<_>>().join(", ")))
     }
 
+    /// Where the bucket copies objects with this prefix to; `None` if nowhere, or if it does not tell.
+    pub(super) fn replicated_to(&mut self, prefix: &str) -> Result<Option<String>> {
+        match self.ask_bucket(&[("replication", "")]) {
+            // Also without a rule.
+            Err(Error::Failed(error)) if error.is::<S3Error>() => Ok(None),
+            rules => Ok(destination(&rules?, prefix)),
+        }
+    }
+
     /// All versions and delete markers below a prefix.
     pub(super) fn versions(&mut self, prefix: &str) -> Result<Vec<ListEntry>> {
         let (mut all, ask) = (Vec::new(), [("versions", ""), ("prefix", prefix)]);
@@ -531,6 +540,24 @@ fn elsewhere(answer: &HttpResponse) -> String {
     said
 }
 
+/// The destination of the first rule of a replication that applies to objects with this prefix and without tags.
+fn destination(rules: &str, prefix: &str) -> Option<String> {
+    /// They have a status of their own.
+    const PARTS: [&str; 4] =
+        ["DeleteMarkerReplication", "ExistingObjectReplication", "SourceSelectionCriteria", "Destination"];
+    elements(rules, "Rule").find_map(|rule| {
+        let without = |own: String, part: &&str| match inner(rule, part) {
+            Some(text) => own.replace(&format!("<{part}>{text}</{part}>"), ""),
+            None => own,
+        };
+        let own = PARTS.iter().fold(rule.to_owned(), without);
+        let begin = unescaped(inner(&own, "Prefix").unwrap_or_default());
+        let applies =
+            inner(&own, "Status") == Some("Enabled") && !own.contains("<Tag>") && prefix.starts_with(&begin);
+        applies.then(|| unescaped(inner(rule, "Bucket").unwrap_or_default()))
+    })
+}
+
 /// The text of the first element of this name.
 fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     elements(text, tag).next()
@@ -621,6 +648,25 @@ mod tests {
             S3Error::by(&answer(400, "eu-west-1", "", "")).to_string(),
             "the server says `400`; the bucket is in the region `eu-west-1`: --set s3.region=eu-west-1"
         );
+    }
+
+    #[test]
+    fn a_rule_of_replication_counts_where_it_applies() {
+        let rule = |status: &str, filter: &str| {
+            format!(
+                "<R xmlns='u'><Rule><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication><Filter>{filter}</Filter>\
+                 <Status>{status}</Status><Destination><Bucket>arn:aws:s3:::copies</Bucket></Destination></Rule></R>"
+            )
+        };
+        let to = |status, filter| destination(&rule(status, filter), "blobwise-1/");
+        let copies = Some("arn:aws:s3:::copies".to_owned());
+        assert_eq!(to("Enabled", ""), copies);
+        assert_eq!(to("Enabled", "<Prefix>blob</Prefix>"), copies);
+        assert_eq!(to("Enabled", "<Prefix>logs/</Prefix>"), None);
+        assert_eq!(to("Enabled", "<Tag><Key>copy</Key></Tag>"), None);
+        assert_eq!(to("Disabled", ""), None);
+        // What another query is answered with.
+        assert_eq!(destination("<ListBucketResult><Name>shop</Name></ListBucketResult>", ""), None);
     }
 
     #[test]
