@@ -277,13 +277,25 @@ fn way_out(answer: &HttpResponse, patience: Duration) -> String {
 }
 
 fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, HttpResponse)> {
-    wire.send(&mut [IoSlice::new(head), IoSlice::new(body)])?;
+    match wire.send(&mut [IoSlice::new(head), IoSlice::new(body)]) {
+        Err(Error::Failed(error)) if is_hang_up(&error) => {
+            return early_refusal(wire).ok_or(Error::Failed(error));
+        }
+        sent => sent?,
+    }
     let first = read_head(&mut wire);
     let mut answer = first.map_err(|error| if wire.has_unread() { cut_short(error) } else { error })?;
     while (100..200).contains(&answer.status) {
         answer = read_head(&mut wire).map_err(cut_short)?;
     }
     Ok((wire, answer))
+}
+
+/// The answer of a server that closed the connection before it had read the whole request, because it refuses it; `None` if it sent
+/// none.
+fn early_refusal(mut wire: Wire) -> Option<(Wire, HttpResponse)> {
+    let answer = read_head(&mut wire).ok().filter(|answer| answer.status >= 300)?;
+    Some((wire, HttpResponse { close: true, ..answer }))
 }
 
 /// Makes an error of one that came after a part of the answer: the server has seen the request, which is not repeated.
@@ -489,6 +501,22 @@ mod tests {
         assert!(error(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\n"]).contains("encoding `x`"));
         let chunked: &[&str] = &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n"];
         assert!(error(chunked).contains("not in chunks: `z`"));
+    }
+
+    #[test]
+    fn a_refusal_is_told_that_came_before_the_request_was_sent() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 1000]).unwrap();
+            stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nmuch").unwrap();
+        });
+        let body = vec![0_u8; 16 << 20];
+        let request =
+            HttpRequest { method: "PUT", host: "h", path: "/b", headers: "", body: Some(&body[..]) };
+        let answer = client(address, false).ask(&request, &mut |_| ()).unwrap();
+        assert_eq!((answer.status, answer.refusal.as_slice()), (413, b"much".as_slice()));
     }
 
     /// A malformed header must not be skipped: it may be the one with the length, and whatever follows would be taken for the

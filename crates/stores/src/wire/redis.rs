@@ -99,7 +99,8 @@ impl RedisClient {
     /// Connects and logs in, without selecting a database.
     pub fn log_in(address: &Address, login: &Login, timeout: Duration) -> Result<RedisClient> {
         let mut client = RedisClient { wire: Wire::connect(address, timeout)?, request: Vec::new() };
-        if !login.password.is_empty() {
+        // A user without a password would be taken for the default user.
+        if !login.password.is_empty() || !login.user.is_empty() {
             // Servers before version 6 have passwords only.
             let user = (!login.user.is_empty()).then_some(login.user.as_bytes());
             let words: Vec<&[u8]> =

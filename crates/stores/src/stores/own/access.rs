@@ -302,9 +302,18 @@ impl HttpClient {
     }
 }
 
-/// The error of an unexpected response.
+/// The error of an unexpected response, with the way out where the status tells one.
 fn refused(request: &str, answer: &HttpResponse) -> Error {
-    Error::Failed(anyhow!("the store answers {request} with `{}`", described(answer)))
+    let way_out = match answer.status {
+        300..400 => format!(
+            "; blobwise follows no redirects: `url` must name where it leads, which is `{}`",
+            answer.location
+        ),
+        401 | 407 => "; put user and password into `url`".to_owned(),
+        413 => "; raise its limit (in nginx `client_max_body_size`), or use smaller blobs".to_owned(),
+        _ => String::new(),
+    };
+    Error::Failed(anyhow!("the store answers {request} with `{}`{way_out}", described(answer)))
 }
 
 /// Status and body of a refusal.
