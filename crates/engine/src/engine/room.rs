@@ -176,13 +176,13 @@ fn no_room(plan: &Plan, room: &ServerLimit, demand: &Demand<'_>, fits: Option<St
         Some(_) => "use fewer blobs (--scale), or ".to_owned(),
         None => String::new(),
     };
-    let (puts, others) = match room.unit {
-        LimitUnit::Connections => ("makes", "clients"),
-        LimitUnit::Bytes | LimitUnit::Inodes => ("puts", "writes"),
+    let [puts, others] = match room.unit {
+        LimitUnit::Connections => [format!("opens up to {takes}"), "other clients".to_owned()],
+        _ => [format!("puts up to {takes} there"), "other writes".to_owned()],
     };
     anyhow!(
-        "the server has {left} left of {}, and {} when that is full. This run {puts} up to {takes} there, and {} of what is left must \
-         stay free for other {others}: {fewer}{}",
+        "the server has {left} left of {}, and {} when that is full. This run {puts}, and {} of what is left must stay free for \
+         {others}: {fewer}{}",
         room.limit,
         room.when_full,
         units::percent(1.0 - ServerLimit::SHARE_MAX),
@@ -220,7 +220,7 @@ struct Announcement {
     pronoun: &'static str,
     live_bytes: u64,
     connections: u64,
-    /// The demand on each limit, with the limit.
+    /// The demand on each limit of bytes, with the limit.
     rooms: Vec<(u64, ServerLimit)>,
     unknown: Option<String>,
     /// Bytes that a round writes.
@@ -261,7 +261,8 @@ fn add(
     let demands: Vec<Demand<'_>> = each.map(|(corpus, sizes)| guest.demand(plan, corpus, sizes)).collect();
     let most = |of: &dyn Fn(&Demand<'_>) -> u64| demands.iter().map(of).max().unwrap_or(0);
     let url = guest.shown_url();
-    let rooms = intent.limits.into_iter().map(|room| (most(&room.takes), room)).collect();
+    let of_bytes = intent.limits.into_iter().filter(|room| room.unit == LimitUnit::Bytes);
+    let rooms = of_bytes.map(|room| (most(&room.takes), room)).collect();
     let mut other = Announcement {
         labels: vec![format!("`{}`", guest.label)],
         url,
@@ -297,8 +298,7 @@ impl Announcement {
             units::counted(self.connections, "connection"),
             self.pronoun
         );
-        let of_bytes = || self.rooms.iter().filter(|(_, room)| room.unit == LimitUnit::Bytes);
-        for (takes, room) in of_bytes() {
+        for (takes, room) in &self.rooms {
             let [takes, left] = [*takes, room.left].map(|of| amount(room.unit, of));
             text += &format!("; takes up to {takes} of the {left} left of {}", room.limit);
             if room.may_evict {
@@ -310,11 +310,8 @@ impl Announcement {
             let carriers = units::listed(&self.carriers, "and");
             text += &format!("; what it writes, up to {written} a round, also goes to {carriers}");
         }
-        let what = if of_bytes().next().is_none() {
-            "how much room it has"
-        } else {
-            "whether it has that much room"
-        };
+        let what =
+            if self.rooms.is_empty() { "how much room it has" } else { "whether it has that much room" };
         text +=
             &self.unknown.as_ref().map_or_else(String::new, |why| format!("; {what} is not known: {why}"));
         text

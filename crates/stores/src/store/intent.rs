@@ -83,7 +83,7 @@ pub enum LimitUnit {
     Bytes,
     /// Inodes that a file system has free.
     Inodes,
-    /// Connections that the server still takes.
+    /// Connections that a server takes at once.
     Connections,
 }
 
@@ -127,16 +127,12 @@ impl ServerLimit {
         }
     }
 
-    /// Connections, of which a server takes at most `most`, by its own `setting`, and has `used`.
-    pub fn connections(setting: &str, most: u64, used: u64) -> ServerLimit {
+    /// Connections of clients, all of whom share them.
+    pub fn connections(limit: String, left: u64) -> ServerLimit {
         ServerLimit {
-            limit: format!("{setting} {most}"),
             unit: LimitUnit::Connections,
-            left: most.saturating_sub(used),
-            when_full: "turns others away".to_owned(),
-            way_out: format!("use fewer --workers, or raise {setting}"),
-            may_evict: false,
-            takes: Box::new(|demand| demand.connections),
+            way_out: "use fewer --workers".to_owned(),
+            ..ServerLimit::disk(limit, left, "refuses every client", |demand| demand.connections)
         }
     }
 
@@ -195,10 +191,9 @@ mod tests {
         assert_eq!(room(63_125).blobs_that_fit(&DEMAND), 50);
         assert_eq!(room(1000).blobs_that_fit(&DEMAND), 0);
         assert!(ServerLimit { may_evict: true, ..room(1000) }.fits(&DEMAND));
-        // Two connections, of three and of two.
-        let connections = |used| ServerLimit::connections("maxclients", 10, used);
+        let connections = |left| ServerLimit::connections("maxclients 10".to_owned(), left);
         assert!(
-            connections(7).fits(&DEMAND) && !connections(8).fits(&DEMAND) && !connections(11).fits(&DEMAND)
+            connections(3).fits(&DEMAND) && !connections(2).fits(&DEMAND) && !connections(0).fits(&DEMAND)
         );
     }
 

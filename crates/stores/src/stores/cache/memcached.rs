@@ -164,7 +164,8 @@ fn intent(setup: &Setup) -> Result<Intent> {
     let stats: Facts = stats.into_iter().flatten().collect();
     let number = |name: &str| stats.get(name).and_then(|value| value.parse::<u64>().ok());
     let connections = number("max_connections").zip(number("curr_connections"));
-    let connections = connections.map(|(most, used)| ServerLimit::connections("-c", most, used));
+    let connections = connections
+        .map(|(most, used)| ServerLimit::connections(format!("-c {most}"), most.saturating_sub(used)));
     let room = room(stats, servers::may_evict(setup.options, &MEMORY));
     let why = "the server does not say how much memory it has given to slab classes";
     Ok(Intent {

@@ -45,7 +45,9 @@ pub(in crate::stores) fn reported(admin: &mut RedisClient, evicts: Option<bool>)
     let (mut limits, unknown) = rooms(&info, evicts);
     let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
     let connections = number("maxclients").zip(number("connected_clients"));
-    limits.extend(connections.map(|(most, used)| ServerLimit::connections("maxclients", most, used)));
+    limits.extend(connections.map(|(most, used)| {
+        ServerLimit::connections(format!("maxclients {most}"), most.saturating_sub(used))
+    }));
     let saves = instance::setting(admin, "save")?.is_some_and(|times| !times.is_empty());
     let dir = instance::setting(admin, "dir")?.unwrap_or_default();
     limits.extend(of_disk(&info, saves, &dir));
