@@ -297,21 +297,23 @@ fn killed() -> Outcome {
 
 /// From which the run could not remove its own, which would lose it, or whose last connections it would take.
 fn not_left_as_it_was() -> Outcome {
-    for (options, words) in [
-        (["--rename-command", "DEL", ""].as_slice(), ["no command DEL", "nothing is put there"]),
+    let of_redis: [(&[&str], [&str; 2]); 3] = [
+        (&["--rename-command", "DEL", ""], ["no command DEL", "nothing is put there"]),
         (&["--replicaof", "127.0.0.1", "9"], ["is a replica", "name its primary"]),
         (&["--maxclients", "3"], ["left of maxclients 3", "use fewer --workers"]),
-    ] {
+    ];
+    for (options, words) in of_redis {
         let work = Work::new();
         let theirs = Theirs::redis(&work, options);
         work.say(&quick("redis", &format!("--corpus fixed:1kB --workers 2 {}", theirs.redis_url())))
             .refused(&words);
         assert!(keys(theirs.port, "*").is_empty());
     }
-    for (options, words) in [
-        (["-X"].as_slice(), ["does not list its items (-X", "start it without -X"]),
+    let of_memcached: [(&[&str], [&str; 2]); 2] = [
+        (&["-X"], ["does not list its items (-X", "start it without -X"]),
         (&["-c", "64"], ["left of -c 64", "use fewer --workers"]),
-    ] {
+    ];
+    for (options, words) in of_memcached {
         let work = Work::new();
         let theirs = Theirs::memcached(&work, options);
         let line = quick("memcached", &format!("--corpus fixed:1kB --workers 64 {}", theirs.memcached_url()));
