@@ -305,8 +305,11 @@ fn not_left_as_it_was() -> Outcome {
     for (options, words) in of_redis {
         let work = Work::new();
         let theirs = Theirs::redis(&work, options);
-        work.say(&quick("redis", &format!("--corpus fixed:1kB --workers 2 {}", theirs.redis_url())))
-            .refused(&words);
+        work.say(&quick(
+            "redis",
+            &format!("--durability none --corpus fixed:1kB --workers 2 {}", theirs.redis_url()),
+        ))
+        .refused(&words);
         assert!(keys(theirs.port, "*").is_empty());
     }
     let of_memcached: [(&[&str], [&str; 2]); 2] = [
