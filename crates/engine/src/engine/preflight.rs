@@ -58,6 +58,7 @@ pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     let room = machine::room(dir)?;
     let here = || plan.candidates.iter().filter(|candidate| candidate.file_system().is_none());
     let shown = dir.display();
+    let quota = if room.by_quota { " by a quota (`quota -s`)" } else { "" };
     for corpus in corpora {
         check_file_size(here(), corpus)?;
         let most = here()
@@ -71,14 +72,14 @@ pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
             let fewer =
                 if plan.text.grow.is_some() { "end --grow earlier" } else { "use a smaller --corpus-bytes" };
             bail!(
-                "`{shown}` has {free} free, and this corpus may need {need}; {fewer}, or name another --dir"
+                "`{shown}` has {free} free{quota}, and this corpus may need {need}; {fewer}, or name another --dir"
             );
         }
         if let (Some((free, all)), Some((need, candidate))) = (room.inodes, most)
             && free < need.all
         {
             bail!(
-                "`{shown}` has {free} of {all} inodes free, and `{}` may need {} for {}; {fewer}, leave it out of --stores, or \
+                "`{shown}` has {free} of {all} inodes free{quota}, and `{}` may need {} for {}; {fewer}, leave it out of --stores, or \
                  name another --dir",
                 candidate.label,
                 need.all,

@@ -13,6 +13,7 @@ mod ports;
 mod preload;
 mod process;
 mod processor;
+mod quota;
 
 pub use self::below::{Medium, StorageLayers, is_in_memory};
 pub use self::beside::{FreeSpace, LocalServerProcess};
