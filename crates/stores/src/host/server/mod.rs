@@ -547,6 +547,8 @@ pub struct SocketDir {
     place: Place,
 }
 
+/// Name of the socket by which a directory is tried.
+const PROBE: &str = "s";
 /// Longest path of a socket in bytes (unix(7)). Some programs truncate a longer one and create their socket elsewhere.
 const SOCKET_PATH_BYTES: usize = 107;
 
@@ -557,7 +559,7 @@ impl SocketDir {
     pub fn make(longest_name: &str) -> Result<SocketDir> {
         #[expect(clippy::disallowed_methods, reason = "sockets are the one thing that may lie outside --dir")]
         let asked = std::env::temp_dir();
-        let room = SOCKET_PATH_BYTES - Place::NAME_BYTES - longest_name.len() - "//".len();
+        let room = SOCKET_PATH_BYTES - Place::NAME_BYTES - longest_name.len().max(PROBE.len()) - "//".len();
         let mut why = String::new();
         if suits_sockets(&asked, room) {
             let place = Place::make(&asked).with_context(|| {
@@ -590,7 +592,7 @@ impl SocketDir {
 
 /// Fails if the file system of a private directory has no sockets.
 fn check_sockets(dir: &Path) -> Result<()> {
-    let socket = dir.join("s");
+    let socket = dir.join(PROBE);
     let bound = UnixListener::bind(&socket);
     bound.with_context(|| format!("no socket can be made in `{}`", dir.display()))?;
     Ok(std::fs::remove_file(&socket)?)
