@@ -236,7 +236,7 @@ fn busy_and_keeping() -> Outcome {
     work.say(&line).refused(&[
         "could not remove `blobwise_mark_0`",
         "still has what was deleted",
-        "curl -X DELETE",
+        "-X DELETE http://localhost/blobwise_",
     ]);
     let kept = work.names("theirs");
     assert!(kept.len() == 2 && kept.iter().any(|name| name == "blobwise_mark_0"), "{kept:?}");

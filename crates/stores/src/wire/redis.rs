@@ -81,6 +81,16 @@ pub fn parse_url(text: &str) -> Result<(Address, Login)> {
     Ok((address, login))
 }
 
+/// The beginning of a command for `redis-cli` to this server and database, for an administrator to run; without a password.
+pub(crate) fn command_line(address: &Address, database: u32) -> String {
+    let server = match address {
+        Address::Socket(path) => format!("-s {}", path.display()),
+        Address::Host(host, port) => format!("-h {host} -p {port}"),
+        Address::Secure(host, port, _) => format!("-h {host} -p {port} --tls"),
+    };
+    format!("redis-cli {server} -n {database}")
+}
+
 /// A connection, logged in, with its database selected.
 pub struct RedisClient {
     wire: Wire,

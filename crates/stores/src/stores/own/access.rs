@@ -13,12 +13,12 @@ use crate::store::*;
 use crate::wire::buffer::{Address, parse};
 use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};
 use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
-use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
+use crate::wire::redis::{Login, RedisClient, RedisReply, command_line, parse_url};
 
 /// What a session needs to reach the store.
 #[derive(Clone)]
 pub(super) struct StoreAccess {
-    pub(super) speaks: Protocol,
+    speaks: Protocol,
     address: Address,
     /// For Redis's protocol.
     login: Login,
@@ -87,6 +87,17 @@ impl StoreAccess {
             StoreClient::Http(_) => None,
             StoreClient::Redis(redis) => Some(redis.tls(self.address.tls_mode())),
         })
+    }
+
+    /// The beginning of the command that deletes a key, for an administrator to run; without a password.
+    pub(super) fn delete_by_hand(&self) -> String {
+        match (self.speaks, &self.address) {
+            (Protocol::Redis, address) => format!("{} DEL ", command_line(address, self.login.database)),
+            (Protocol::Http, Address::Socket(path)) => {
+                format!("curl --unix-socket {} -X DELETE http://localhost{}", path.display(), self.path)
+            }
+            (Protocol::Http, _) => format!("curl -X DELETE http://{}{}", self.host, self.path),
+        }
     }
 
     /// Opens a connection.

@@ -10,7 +10,6 @@ use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::access::{StoreAccess, StoreClient};
-use super::manifest::Protocol;
 use crate::store::*;
 use crate::stores::cache::redis::room;
 use crate::stores::common::removal::{PATIENCE, none_left, remove_each};
@@ -113,7 +112,7 @@ impl Mark {
         if left.is_empty() {
             left = remove_each([Mark::key(self.number)], PATIENCE, |key| self.remove_own(access, key));
         }
-        none_left(&left, |_| self.by_hand(access.speaks))
+        none_left(&left, |_| self.by_hand(&access.delete_by_hand()))
     }
 
     /// Removes the mark itself.
@@ -136,12 +135,8 @@ impl Mark {
     }
 
     /// The command that removes its keys.
-    fn by_hand(&self, speaks: Protocol) -> String {
+    fn by_hand(&self, delete: &str) -> String {
         let (last, key, name) = (self.keys.saturating_sub(1), Mark::key(self.number), &self.name);
-        let delete = match speaks {
-            Protocol::Http => "curl -X DELETE URL/",
-            Protocol::Redis => "redis-cli DEL ",
-        };
         format!("for n in $(seq 0 {last}); do {delete}{name}_$(printf %032x $n); done; {delete}{key}")
     }
 }

@@ -14,7 +14,7 @@ use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::remove_all;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, is_our_name, own_name};
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Login, OF_A_CLUSTER, RedisClient, RedisError, RedisReply};
+use crate::wire::redis::{Login, OF_A_CLUSTER, RedisClient, RedisError, RedisReply, command_line};
 
 /// The field that identifies our mark; the mark's key is the prefix without its colon.
 const MARK: &str = "made_by_blobwise";
@@ -371,12 +371,7 @@ pub(super) struct Remover<'a> {
 
 impl Remover<'_> {
     pub(super) fn remove(&self, names: Vec<String>) -> Result<()> {
-        let server = match self.address {
-            Address::Socket(path) => format!("-s {}", path.display()),
-            Address::Host(host, port) => format!("-h {host} -p {port}"),
-            Address::Secure(host, port, _) => format!("-h {host} -p {port} --tls"),
-        };
-        let client = format!("redis-cli {server} -n {}", self.login.database);
+        let client = command_line(self.address, self.login.database);
         let remove = |name: &str| {
             remove_name(&mut RedisClient::connect(self.address, self.login, self.patience)?, name)
         };
