@@ -491,13 +491,23 @@ fn value_bytes(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// An answer that is none to the command, with what it means where the server's words are not enough.
 fn unexpected(line: &[u8]) -> Error {
-    if line == b"CLIENT_ERROR unauthenticated" {
-        return Error::Failed(anyhow!(
-            "the server asks for a login (-Y), and blobwise does not log in to memcached; name a server without one"
-        ));
-    }
-    Error::Failed(anyhow!("the server says `{}`", String::from_utf8_lossy(line)))
+    let said = String::from_utf8_lossy(line);
+    let means = match said.as_ref() {
+        "CLIENT_ERROR unauthenticated" => {
+            ": it asks for a login (-Y), and blobwise does not log in to memcached; name a server without one"
+        }
+        _ if said.contains("out of memory") => {
+            ": it is full; start it with more memory (-m), or use a smaller --corpus-bytes"
+        }
+        _ if said.contains("open connections") => {
+            ": start it with more connections (-c), or use fewer --workers"
+        }
+        _ if said.contains("too large") => ": start it with larger items (-I), or use smaller blobs",
+        _ => "",
+    };
+    Error::Failed(anyhow!("the server says `{said}`{means}"))
 }
 
 // ---- the store -------------------------------------------------------------------------------------------------------

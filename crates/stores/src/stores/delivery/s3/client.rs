@@ -60,18 +60,19 @@ impl std::fmt::Display for ListEntry {
 
 /// A response that refuses the request.
 #[derive(Debug, thiserror::Error)]
-#[error("the server says `{words}`{elsewhere}")]
+#[error("the server says `{words}`{way_out}")]
 pub(super) struct S3Error {
     pub(super) status: u16,
     /// Status, and the code and message of the protocol's error if present.
     words: String,
-    /// Where the bucket is, and what to set, if the response says so.
-    elsewhere: String,
+    /// Where the bucket is, and what to do, as far as the response tells.
+    way_out: String,
 }
 
 impl S3Error {
     fn by(answer: &HttpResponse) -> S3Error {
-        S3Error { status: answer.status, words: describe_response(answer), elsewhere: elsewhere(answer) }
+        let way_out = elsewhere(answer) + way_out(answer);
+        S3Error { status: answer.status, words: describe_response(answer), way_out }
     }
 
     /// True if these keys lack the permission, or the server does not support the request.
@@ -558,6 +559,24 @@ fn destination(rules: &str, prefix: &str) -> Option<String> {
     })
 }
 
+/// What to do about an error of the protocol, as the end of an error; empty if its words are enough.
+fn way_out(answer: &HttpResponse) -> &'static str {
+    let text = String::from_utf8_lossy(&answer.refusal);
+    match inner(&text, "Code").unwrap_or_default() {
+        "NoSuchBucket" => "; make the bucket, or name another: blobwise makes none on your server",
+        "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken" => {
+            "; the keys are those of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if they are temporary, AWS_SESSION_TOKEN"
+        }
+        "RequestTimeTooSkewed" => "; set the clock of this machine",
+        "EntityTooLarge" => "; put large blobs in parts: --set s3.multipart=5MiB",
+        code if code.contains("QuotaExceeded") => "; have the quota raised, or use a smaller --corpus-bytes",
+        "InvalidRequest" | "MissingContentMD5" if text.contains("hecksum") || text.contains("Content-MD5") => {
+            "; it wants a checksum: --set s3.checksum=crc32"
+        }
+        _ => "",
+    }
+}
+
 /// The text of the first element of this name.
 fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
     elements(text, tag).next()
@@ -621,6 +640,7 @@ mod tests {
         (answer.status, answer.reason, answer.refusal) = (403, "Forbidden".into(), said.to_vec());
         assert_eq!(describe_response(&answer), "403 Forbidden: RequestTimeTooSkewed: The clocks differ");
         assert!(has_code(&answer, "RequestTimeTooSkewed") && is_missing_blob(&answer));
+        assert!(S3Error::by(&answer).to_string().ends_with("`; set the clock of this machine"));
         (answer.status, answer.reason, answer.refusal) =
             (502, "Bad Gateway".into(), b"<html>no</html>".to_vec());
         assert_eq!(describe_response(&answer), "502 Bad Gateway");
