@@ -494,7 +494,7 @@ fn value_bytes(line: &[u8]) -> Option<u64> {
 /// An answer that is none to the command, with what it means where the server's words are not enough.
 fn unexpected(line: &[u8]) -> Error {
     let said = String::from_utf8_lossy(line);
-    let means = match said.as_ref() {
+    let means = match &*said {
         "CLIENT_ERROR unauthenticated" => {
             ": it asks for a login (-Y), and blobwise does not log in to memcached; name a server without one"
         }

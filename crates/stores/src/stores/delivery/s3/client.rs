@@ -570,7 +570,9 @@ fn way_out(answer: &HttpResponse) -> &'static str {
         "RequestTimeTooSkewed" => "; set the clock of this machine",
         "EntityTooLarge" => "; put large blobs in parts: --set s3.multipart=5MiB",
         code if code.contains("QuotaExceeded") => "; have the quota raised, or use a smaller --corpus-bytes",
-        "InvalidRequest" | "MissingContentMD5" if text.contains("hecksum") || text.contains("Content-MD5") => {
+        "InvalidRequest" | "MissingContentMD5"
+            if text.contains("hecksum") || text.contains("Content-MD5") =>
+        {
             "; it wants a checksum: --set s3.checksum=crc32"
         }
         _ => "",
