@@ -439,8 +439,8 @@ impl<'a> S3Client<'a> {
     }
 
     /// True if the server refuses this query about the bucket for lack of permission; false if it does not know the query.
-    pub(super) fn denies_of_bucket(&mut self, asked: &'static str) -> Result<bool> {
-        let action = self.of_bucket(&[(asked, "")]);
+    pub(super) fn denies_of_bucket(&mut self, asked: &[(&'static str, &str)]) -> Result<bool> {
+        let action = self.of_bucket(asked);
         let answer = self.send(&action, "", b"", &mut |_| {})?;
         Ok(answer.status == 403 && has_code(&answer, "AccessDenied"))
     }

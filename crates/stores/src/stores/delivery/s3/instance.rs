@@ -189,7 +189,13 @@ pub(super) fn create_prefix(
     let put = client.put(&mark, format!("{machine}\n{used_by}\n").as_bytes());
     // A server that does not check the permission for deleting a missing object checks it here. It is not the mark that is deleted:
     // a run that was killed then would leave versions without a mark.
-    let probed = put.and_then(|()| client.put(&probe, b"")).and_then(|()| client.delete(&probe));
+    let probed = put.and_then(|()| client.put(&probe, b"")).and_then(|()| {
+        explained(
+            client.delete(&probe),
+            "the bucket takes objects and does not delete them",
+            "allow s3:DeleteObject",
+        )
+    });
     match probed {
         Ok(()) => Ok(prefix),
         Err(why) => Err(match remove_prefix(client, &prefix) {
