@@ -233,12 +233,14 @@ fn locked() -> Outcome {
 
 /// The rights of a user who may put and list objects, and no more: what his requests are answered with.
 fn versions_denied() -> Outcome {
-    for (denied, rights) in [
-        (["versioning="].as_slice(), ["s3:GetBucketVersioning", "lacks rights that the run needs"]),
-        (&["object-lock="], ["s3:GetBucketObjectLockConfiguration", "lacks rights that the run needs"]),
+    const LACKS: &str = "lacks rights that the run needs";
+    const CASES: [(&[&str], [&str; 2]); 3] = [
+        (&["versioning="], ["s3:GetBucketVersioning", LACKS]),
+        (&["object-lock="], ["s3:GetBucketObjectLockConfiguration", LACKS]),
         // All of them in one line.
         (&["versions=", "versionId="], ["s3:ListBucketVersions", "s3:DeleteObjectVersion"]),
-    ] {
+    ];
+    for (denied, rights) in CASES {
         let work = Work::new();
         let theirs = Versioned::start(&work, "Enabled");
         let before = theirs.listed("versions");
