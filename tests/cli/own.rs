@@ -200,7 +200,7 @@ fn theirs(
     server.wait_until_ready(Duration::from_secs(30), is_there)?;
     let url = format!("http+unix://{}", socket.display());
     write(
-        &work,
+        work,
         "theirs.toml",
         &format!("name = \"theirs\"\nspeaks = \"http\"\nkind = \"server\"\nurl = \"{url}\"\n"),
     )?;
