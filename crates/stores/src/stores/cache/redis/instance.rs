@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::{Flush, MAXMEMORY, RedisProduct, may_evict};
+use crate::host::machine::uptime;
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
@@ -75,10 +76,10 @@ impl RedisServer {
     pub(super) fn back_up(&self, admin: &mut RedisClient, durability: Durability, to: &Path) -> Result<()> {
         let to = to.join("data");
         std::fs::create_dir(&to)?;
-        wait_until_idle(admin)?;
+        wait_until_idle(admin, Duration::MAX)?;
         if durability == Durability::None {
             admin.ask(&[b"BGSAVE"])?;
-            wait_until_idle(admin)?;
+            wait_until_idle(admin, Duration::MAX)?;
             let info = info(admin, "persistence")?;
             if info.get("rdb_last_bgsave_status").is_none_or(|status| status != "ok") {
                 bail!("the snapshot failed{}", self.server.log_end());
@@ -88,7 +89,7 @@ impl RedisServer {
         const REWRITE: &str = "auto-aof-rewrite-percentage";
         let percentage = setting(admin, REWRITE)?.unwrap_or_else(|| "100".to_owned());
         set(admin, REWRITE, "0")?;
-        let copied = wait_until_idle(admin).and_then(|()| Ok(copy_tree(&self.data, &to)?));
+        let copied = wait_until_idle(admin, Duration::MAX).and_then(|()| Ok(copy_tree(&self.data, &to)?));
         set(admin, REWRITE, &percentage)?;
         copied
     }
@@ -460,13 +461,15 @@ pub(super) fn check_evicts(admin: &mut RedisClient) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no background write is running.
-pub(super) fn wait_until_idle(admin: &mut RedisClient) -> Result<()> {
+/// Waits until no background write is running, but no longer than `patience`: a server of the user's may write for others without end.
+pub(super) fn wait_until_idle(admin: &mut RedisClient, patience: Duration) -> Result<()> {
     const POLL: Duration = Duration::from_millis(10);
     const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];
+    let begin = uptime();
     loop {
         let info = info(admin, "persistence")?;
-        if AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0")) {
+        let is_idle = AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0"));
+        if is_idle || uptime() - begin > patience {
             return Ok(());
         }
         std::thread::sleep(POLL);

@@ -256,6 +256,12 @@ impl Redis {
         RedisClient::connect(&self.address, &self.login, self.op_timeout)
     }
 
+    /// How long its background writes are waited for: those of a private server are all ours.
+    fn patience_until_idle(&self) -> Duration {
+        const THEIRS: Duration = Duration::from_secs(60);
+        if self.instance.is_some() { Duration::MAX } else { THEIRS }
+    }
+
     fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
         self.instance.map_or(Ok(()), |instance| instance.stop(snapshot))
     }
@@ -325,17 +331,17 @@ impl Store for Redis {
     }
 
     fn settle(&self) -> Result<()> {
-        instance::wait_until_idle(&mut self.connect()?)
+        instance::wait_until_idle(&mut self.connect()?, self.patience_until_idle())
     }
 
     /// Rewrites the log of a private server in the class each-write, where a rewrite would become due once the log has doubled.
     fn catch_up(&self) -> Result<()> {
         let mut admin = self.connect()?;
-        instance::wait_until_idle(&mut admin)?;
+        instance::wait_until_idle(&mut admin, self.patience_until_idle())?;
         if self.instance.is_some() && self.durability == Durability::EachWrite {
             admin.ask(&[b"BGREWRITEAOF"])?;
         }
-        instance::wait_until_idle(&mut admin)
+        instance::wait_until_idle(&mut admin, self.patience_until_idle())
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {
