@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -332,20 +333,22 @@ impl Owner {
     }
 
     /// True if its directory would be visible here and does not exist. The next run removes the directories of killed runs.
-    /// Directories of another machine, another container or an earlier boot never count as gone, nor do those of other users,
-    /// which cannot be looked into.
+    /// Directories of another machine, another container, another root or an earlier boot never count as gone, nor do those of
+    /// other users, which cannot be looked into.
     pub(in crate::stores) fn is_gone(&self) -> bool {
         let is_missing = || Path::new(&self.dir).try_exists().is_ok_and(|exists| !exists);
         !self.machine.is_empty() && self.machine == machine() && is_missing()
     }
 }
 
-/// Identifies this boot and this process's mount namespace; empty if unknown.
+/// Identifies this boot, and the mount namespace and the root directory of this process (chroot); empty if unknown.
 fn machine() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let mounts = std::fs::read_link("/proc/self/ns/mnt");
-    match (boot, mounts) {
-        (Ok(boot), Ok(mounts)) => format!("{} {}", boot.trim(), mounts.display()),
+    match (boot, mounts, std::fs::metadata("/")) {
+        (Ok(boot), Ok(mounts), Ok(root)) => {
+            format!("{} {} {}:{}", boot.trim(), mounts.display(), root.dev(), root.ino())
+        }
         _ => String::new(),
     }
 }
