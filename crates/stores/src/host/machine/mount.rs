@@ -1,7 +1,9 @@
 //! Mounts and file systems: what a directory lies on, its free space, and flushing it.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
@@ -160,6 +162,20 @@ pub fn remembers_deletions(dir: &Path) -> bool {
         Mount::for_path(dir).is_some_and(|mount| ["ext2", "ext3", "ext4"].contains(&mount.kind.as_str()));
     let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::for_dir(dir)?.name));
     is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
+}
+
+/// Identifies what a path means here: this boot, the mount namespace in which this program began, and its root directory (chroot);
+/// empty if unknown. A mount namespace that it makes for itself later shows the same directories to it.
+pub fn path_space() -> &'static str {
+    static FIRST: OnceLock<String> = OnceLock::new();
+    FIRST.get_or_init(|| {
+        let boot = read("/proc/sys/kernel/random/boot_id");
+        let mounts = std::fs::read_link("/proc/self/ns/mnt").ok();
+        let root = std::fs::metadata("/").ok();
+        boot.zip(mounts).zip(root).map_or_else(String::new, |((boot, mounts), root)| {
+            format!("{} {} {}:{}", boot.trim(), mounts.display(), root.dev(), root.ino())
+        })
+    })
 }
 
 /// Asks the file system to spread the subdirectories of this directory, as it does in its root. Only ext2 to ext4 know the flag,
