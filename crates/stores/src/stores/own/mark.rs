@@ -159,6 +159,9 @@ pub(super) fn numbered(id: u64) -> Key {
 
 /// Returns what a run makes in the user's server, and the room that it reports.
 pub(super) fn intent(access: &StoreAccess) -> Result<Intent> {
+    if let StoreClient::Redis(mut redis) = access.connect()? {
+        room::check_single(&mut redis)?;
+    }
     let mut client = access.connect()?;
     remove_stale(&mut client, access)?;
     let (limits, unknown, carriers) = match &mut client {

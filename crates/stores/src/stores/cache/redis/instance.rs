@@ -179,6 +179,12 @@ fn settings(setup: &Setup) -> Vec<String> {
 /// Returns the server's identity. Refuses a member of a cluster, a Sentinel, and a replica, even one that takes writes.
 pub(super) fn check_single(admin: &mut RedisClient) -> Result<Facts> {
     let info = identity(admin)?;
+    check_alone(&info)?;
+    Ok(info)
+}
+
+/// As [`check_single`], by what the server says of itself.
+pub(super) fn check_alone(info: &Facts) -> Result<()> {
     let told = |name: &str| info.get(name).map_or("", String::as_str);
     // Valkey's own name for it, and Redis's.
     let modes = [told("server_mode"), told("redis_mode")];
@@ -192,7 +198,7 @@ pub(super) fn check_single(admin: &mut RedisClient) -> Result<Facts> {
         "the server is a replica, which loses what others than its primary wrote whenever it fetches everything anew: name its primary \
          (`INFO replication` says which that is)"
     );
-    Ok(info)
+    Ok(())
 }
 
 /// Refuses the other product, a server that does not stand alone, or limits that are too small for the largest blob.

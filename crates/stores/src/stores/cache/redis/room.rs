@@ -39,6 +39,11 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
 /// The limits that a server reports, why others are unknown, and the other receivers of every write.
 pub(in crate::stores) type ReportedRoom = (Vec<ServerLimit>, Option<String>, Vec<String>);
 
+/// Refuses a server that says that it does not stand alone. Others that speak the protocol need not know how to say what they are.
+pub(in crate::stores) fn check_single(admin: &mut RedisClient) -> Result<()> {
+    instance::identity(admin).map_or(Ok(()), |info| instance::check_alone(&info))
+}
+
 /// Asks a server for its room. `evicts` says whether it may evict keys; `None` if the store has no option for that.
 pub(in crate::stores) fn reported(admin: &mut RedisClient, evicts: Option<bool>) -> Result<ReportedRoom> {
     let info = if_allowed(instance::info(admin, "default"))?.unwrap_or_default();
