@@ -581,12 +581,7 @@ fn steps(block: &PhaseCells<'_>) -> Table {
 /// Steps and counts that sessions reported for their ops, such as times measured by the other side.
 fn session_reports_table(block: &PhaseCells<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| !cell.counts.is_empty());
-    let mut steps: Vec<&str> = Vec::new();
-    for step in cells().flat_map(|cell| &cell.steps) {
-        if !steps.contains(&step.name.as_str()) {
-            steps.push(&step.name);
-        }
-    }
+    let steps = units::distinct(cells().flat_map(|cell| &cell.steps).map(|step| step.name.as_str()));
     let counts: BTreeSet<&str> = cells().flat_map(|cell| cell.counts.keys()).map(String::as_str).collect();
     let titles: Vec<String> = steps.iter().chain(&counts).map(|name| format!("#{name}")).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
