@@ -1404,7 +1404,7 @@ fn planned() -> Result<()> {
     ensure!(one.controls.len() == 3 && one.controls == other.controls, "{:?}", other.controls);
     let course = |cuts: &Cuts| cuts.line.finding.clone().map(|found| found.course);
     ensure!(course(one) != course(other), "both rounds made the same cuts");
-    let cell = result.results.iter().find(|cell| cell.store == "memory" && cell.phase == "crash");
+    let cell = result.cell("memory", "crash");
     let why = cell.and_then(|cell| cell.reason.clone()).unwrap_or_default();
     ensure!(why.contains("keeps nothing on a disk that a power cut"), "{why}");
     let answer = result.answer.join("\n");

@@ -304,8 +304,7 @@ fn nothing_is_left(work: &Work) {
 /// The reason for which a candidate failed; the other one was measured.
 fn reason(work: &Work, store: &str) -> String {
     let result = RunResult::load(&work.path("out")).unwrap();
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = |store: &str| result.candidate(store).unwrap();
     assert_eq!(candidate("files/hashed").status, Status::Measured, "{:?}", candidate("files/hashed").reason);
     let figures = result.results.iter().filter(|cell| cell.store == "files/hashed");
     assert!(
@@ -405,8 +404,7 @@ fn no_threads() -> Outcome {
     );
     ended(start(&mut command)).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        result.candidates.iter().find(|candidate| candidate.store == "files/hashed").ok_or("no candidate")?;
+    let candidate = result.candidate("files/hashed").ok_or("no candidate")?;
     let reason = candidate.reason.as_deref().unwrap_or_default();
     assert!(candidate.status == Status::Failed && reason.contains("no thread for worker"), "{candidate:?}");
     assert!(reason.contains("of 64"), "{reason}");
@@ -483,8 +481,7 @@ fn large_files() -> Outcome {
     std::fs::remove_dir(work.path("place"))?;
     let said = run(&work, &LIMIT, &line("--stores sqlite,memory --corpus fixed:5MB --blobs 4")).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = |store: &str| result.candidate(store).unwrap();
     assert_eq!(candidate("memory").status, Status::Measured, "{}", said.stdout);
     let reason = candidate("sqlite").reason.clone().unwrap_or_default();
     let words = ["File too large", "no file of this process may have more than 12 MB (`ulimit -f`)"];

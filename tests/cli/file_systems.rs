@@ -65,8 +65,7 @@ fn every_candidate() -> Outcome {
     said.ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let fact = |store: &str, name: &str| {
-        let found = result.candidates.iter().find(|candidate| candidate.store == store);
-        let found = found.unwrap_or_else(|| panic!("no candidate {store}"));
+        let found = result.candidate(store).unwrap_or_else(|| panic!("no candidate {store}"));
         assert_eq!(found.status, Status::Measured);
         found.facts.get(name).cloned().unwrap_or_default()
     };

@@ -70,9 +70,7 @@ fn mapped() -> Outcome {
                 --no-drop-caches --quiet --dir place --out out";
     work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let cell = |store: &str| {
-        result.results.iter().find(|cell| cell.store == store && cell.phase == "read-warm").unwrap()
-    };
+    let cell = |store: &str| result.cell(store, "read-warm").unwrap();
     let (own, beside) = (cell("lmdb").anonymous_peak_bytes.unwrap(), cell("lmdb").mapped_peak_bytes.unwrap());
     assert!(own < bytes / 4 && beside > bytes / 2, "{own} B of its own, {beside} B mapped");
     assert!(cell("files/hashed").mapped_peak_bytes.unwrap() < bytes / 10, "{:?}", cell("files/hashed"));
@@ -176,9 +174,7 @@ fn killed() -> Outcome {
     let plan = "stores = ['redb', 'files/hashed', 'memory']\ncache = '200%'\nmemory = '50%'\nphases = ['fill', 'read-warm']\n";
     std::fs::write(work.path("plan.toml"), plan)?;
     let result = run(&work, "plan.toml");
-    let cell = |store: &str, phase: &str| {
-        result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap()
-    };
+    let cell = |store: &str, phase: &str| result.cell(store, phase).unwrap();
     let reason = |store: &str| cell(store, "read-warm").reason.clone().unwrap_or_default();
     assert_eq!(reason("redb"), "needs more than 15 MB of memory: killed by the kernel");
     assert!(
@@ -191,7 +187,7 @@ fn killed() -> Outcome {
     let work = Work::new();
     std::fs::write(work.path("plan.toml"), format!("{plan}budget = '2m'\n"))?;
     let result = run(&work, "plan.toml");
-    let reads = result.results.iter().find(|cell| cell.store == "redb" && cell.phase == "read-warm").unwrap();
+    let reads = result.cell("redb", "read-warm").unwrap();
     let reason = reads.reason.as_deref().unwrap_or_default();
     assert!(reason.starts_with("needs more than") && reason.ends_with("killed by the kernel"), "{reason}");
     Ok(())
@@ -239,8 +235,7 @@ fn swept() -> Outcome {
         result.answer
     );
     for (phase, budget) in [("read-tight-200", 60_000_000), ("read-tight-50", 15_000_000)] {
-        let cell =
-            result.results.iter().find(|cell| cell.store == "files/flat" && cell.phase == phase).unwrap();
+        let cell = result.cell("files/flat", phase).unwrap();
         assert_eq!(cell.rounds[0].memory.unwrap().budget_bytes, Some(budget));
     }
     let by_memory = result.answer.iter().find(|sentence| sentence.starts_with("Reads by memory: ")).unwrap();

@@ -328,8 +328,7 @@ fn without_a_name() -> Outcome {
     command.env_remove("HOME").env_remove("BLOBWISE_SUPERVISOR");
     let said = finish(command.args(line("postgres/bytea", Path::new("place")).split_whitespace())).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        result.candidates.iter().find(|candidate| candidate.store == "postgres/bytea").ok_or("none")?;
+    let candidate = result.candidate("postgres/bytea").ok_or("none")?;
     let reason = candidate.reason.as_deref().unwrap_or_default();
     assert!(
         reason

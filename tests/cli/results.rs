@@ -151,13 +151,12 @@ fn baselines() -> Outcome {
         assert_eq!(!cell.rounds.is_empty(), keeps || !is_cold, "{} in {}", cell.store, cell.phase);
         assert!(cell.not_ranked.is_some() && !cell.leader && cell.counters.errors == 0);
     }
-    let raw = result.candidates.iter().find(|candidate| candidate.store == "raw").ok_or("no candidate")?;
+    let raw = result.candidate("raw").ok_or("no candidate")?;
     let block_bytes: u64 = raw.facts["rounded_up_to_bytes"].parse()?;
     assert!(block_bytes.is_power_of_two() && raw.facts["calls"].contains("O_DIRECT"), "{:?}", raw.facts);
     // One read of an op reads its block and nothing else, whatever was read before. The device's counts lack an estimate of what others
     // ask for, and other trials read here, too: those of the process are exact.
-    let warm = result.results.iter().find(|cell| cell.store == "raw" && cell.phase == "read-warm");
-    for round in &warm.ok_or("not measured")?.rounds {
+    for round in &result.cell("raw", "read-warm").ok_or("not measured")?.rounds {
         let least = round.ops * 1000_u64.next_multiple_of(block_bytes);
         let read_bytes = round.own_read_bytes.ok_or("no count of what was read")?;
         assert!(read_bytes >= least, "{read_bytes} of {least}");
@@ -281,9 +280,7 @@ fn one_transaction() -> Outcome {
     std::fs::write(work.path("plan.toml"), plan)?;
     let said = work.say("run plan.toml --quiet --out out").ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let cell = |store: &str, phase: &str| {
-        result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap()
-    };
+    let cell = |store: &str, phase: &str| result.cell(store, phase).unwrap();
     let measured = result.results.iter().filter(|cell| cell.status == Status::Measured);
     let ones: Vec<(&str, &str)> = measured
         .filter(|cell| cell.one_transaction)
@@ -513,12 +510,10 @@ fn growth() -> Outcome {
         let mut disk = curves.filter(|curve| curve.figure == CurveFigure::Disk);
         assert!(disk.all(|curve| curve.steps.iter().all(|step| step.value.median >= 1_000.0)));
         // All is listed at each step: what a step deleted is there again.
-        let cell =
-            |phase: &str| result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
-        let listed = cell("list-all.300").ok_or("no list")?;
+        let listed = result.cell(store, "list-all.300").ok_or("no list")?;
         assert_eq!((listed.stored_blobs, listed.status), (Some(300), Status::Measured));
         assert!(matches!(listed.rounds[0].upkeep, Some(Upkeep::Lists { blobs: 300 })));
-        assert_eq!(cell("fill.1000").map(|fill| fill.ops), Some(2 * 700));
+        assert_eq!(result.cell(store, "fill.1000").map(|fill| fill.ops), Some(2 * 700));
     }
     reports_curves(&work, &result)
 }
@@ -580,7 +575,7 @@ fn one_image() -> Outcome {
         assert_eq!(has_fragments, store.starts_with("files/"), "{store}");
         assert!(first.images.iter().all(|image| image.allocated_bytes.is_some()) && second.verified > 0);
         let rounds = |phase: &str| -> Vec<u32> {
-            let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
+            let cell = result.cell(store, phase);
             cell.map_or(Vec::new(), |cell| cell.rounds.iter().map(|round| round.round).collect())
         };
         assert_eq!((rounds("fill"), rounds("age.100")), (vec![1], vec![1]), "{store}");
@@ -640,10 +635,7 @@ fn hot_share() -> Outcome {
     std::fs::write(work.path("plan.toml"), plan)?;
     work.say("run plan.toml --quiet --out out").ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let of = |store: &str, phase: &str| {
-        let mut cells = result.results.iter();
-        cells.find(|cell| cell.store == store && cell.phase == phase).and_then(|cell| cell.hot)
-    };
+    let of = |store: &str, phase: &str| result.cell(store, phase).and_then(|cell| cell.hot);
     for phase in ["visits", "cold"] {
         let hot = of("sqlite", phase).ok_or(format!("nothing of {phase}"))?;
         // The keys are the same for both, and all blobs are as large.
@@ -1264,7 +1256,7 @@ fn tiny(plan: &str) -> Outcome {
         assert!(!by_nobody, "no candidate does `{}`", phase.id);
     }
     for missing in &planned.missing {
-        let candidate = result.candidates.iter().find(|candidate| candidate.store == missing.label);
+        let candidate = result.candidate(&missing.label);
         let candidate = candidate.ok_or_else(|| format!("`{}` is not in the table", missing.label))?;
         assert_eq!(
             (candidate.status, candidate.reason.as_deref()),

@@ -72,7 +72,7 @@ fn fact_and_bytes(
     store: &str,
 ) -> Result<(Option<String>, Option<u64>), Box<dyn std::error::Error>> {
     let result = RunResult::load(&work.path("out"))?;
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == store).ok_or("no store")?;
+    let candidate = result.candidate(store).ok_or("no store")?;
     let footprint = result.footprints.iter().find(|footprint| footprint.store == store);
     let bytes = footprint.and_then(|footprint| footprint.after_settle_bytes);
     Ok((candidate.facts.get("not_told").cloned(), bytes))

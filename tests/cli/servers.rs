@@ -553,9 +553,7 @@ fn dies() -> Outcome {
     kill_process(server.0, Signal::KILL).unwrap();
     let said = wait(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| {
-        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
-    };
+    let status = |store: &str| result.candidate(store).map(|candidate| candidate.status);
     assert_eq!(status("postgres/bytea"), Some(Status::Failed), "{}", said.stdout);
     assert_eq!(status("files/hashed"), Some(Status::Measured), "{}", said.stdout);
     assert!(said.stdout.contains("`postgres` died"), "{}", said.stdout);
@@ -588,8 +586,7 @@ fn cold_beside_a_server() -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     for phase in ["read-cold", "read-again"] {
         let cell = |store: &str| {
-            let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
-            cell.ok_or_else(|| format!("no cell of `{store}` in `{phase}`"))
+            result.cell(store, phase).ok_or_else(|| format!("no cell of `{store}` in `{phase}`"))
         };
         let (files, nginx) = (cell("files/hashed")?, cell("nginx")?);
         // Two per cent of the keys in a pass: of 40 passes a server does two.
@@ -684,11 +681,10 @@ fn on_a_small_disk(options: &str, corpus: &str, others: &str) -> Result<String, 
     let tables = on_a_line(&work.say("report out --tables").ended(0).stdout);
     assert!(tables.contains("No space left on device"), "{tables}");
     let result = RunResult::load(&work.path("out"))?;
-    let of = |store: &str| result.candidates.iter().find(|candidate| candidate.store == store);
-    let failed = of("postgres/bytea").ok_or("it is not in the result")?;
+    let failed = result.candidate("postgres/bytea").ok_or("it is not in the result")?;
     assert_eq!(failed.status, Status::Failed);
     assert!(failed.reason.as_ref().is_some_and(|why| why.contains("No space left on device")), "{failed:?}");
-    assert_eq!(of("memory").map(|candidate| candidate.status), Some(Status::Measured));
+    assert_eq!(result.candidate("memory").map(|candidate| candidate.status), Some(Status::Measured));
     Ok(on_a_line(&said.stdout))
 }
 

@@ -186,7 +186,7 @@ fn timed() -> Outcome {
         let share: f64 = steps.iter().map(|(_, share)| share).sum();
         assert!(share > 0.0 && share < 1.0, "{store} {phase}: {steps:?}");
     }
-    let untimed = result.results.iter().find(|cell| cell.store == "apache-php/mysql" && cell.phase == "one");
+    let untimed = result.cell("apache-php/mysql", "one");
     assert_eq!(untimed.ok_or("no cell")?.steps.len(), 0);
     let several = result.results.iter().filter(|cell| cell.phase == "several");
     assert_eq!(several.count(), 2);

@@ -23,7 +23,7 @@ fn run_on(work: &Work, mount: &str, line: &str) -> Said {
 
 fn reason(work: &Work, store: &str) -> String {
     let result = RunResult::load(&work.path("out")).unwrap();
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = result.candidate(store).unwrap();
     assert_eq!(candidate.status, Status::Failed, "{candidate:?}");
     candidate.reason.clone().unwrap_or_default()
 }
@@ -111,10 +111,9 @@ pub fn in_mid_run(store: &str, change: Change, says: &[&str]) -> Outcome {
     change.happen(&child);
     let said = ended(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
-    let reason = candidate(store).reason.clone().unwrap_or_default();
-    assert_eq!(candidate(store).status, Status::Failed, "{}", said.stdout);
+    let candidate = result.candidate(store).unwrap();
+    let reason = candidate.reason.clone().unwrap_or_default();
+    assert_eq!(candidate.status, Status::Failed, "{}", said.stdout);
     assert!(says.iter().any(|words| reason.contains(words)), "{reason}");
     let measured = |store: &str| {
         result

@@ -183,6 +183,16 @@ impl RunResult {
         self.candidates.iter().filter(|candidate| candidate.is_here())
     }
 
+    /// Returns the candidate with this label.
+    pub fn candidate(&self, store: &str) -> Option<&CandidateResult> {
+        self.candidates.iter().find(|candidate| candidate.store == store)
+    }
+
+    /// Returns the cell of a candidate in a phase; in a sweep of sizes, the first one.
+    pub fn cell(&self, store: &str, phase: &str) -> Option<&Cell> {
+        self.results.iter().find(|cell| cell.store == store && cell.phase == phase)
+    }
+
     /// True if the run has this candidate, measured or not.
     fn has(&self, candidate: &str) -> bool {
         self.candidates.iter().any(|known| known.store == candidate)

@@ -66,7 +66,7 @@ fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
     if !settings.is_empty() {
         all.push(format!("Settings: {}.", settings.join(", ")));
     }
-    let facts = result.candidates.iter().find(|candidate| candidate.store == cell.store);
+    let facts = result.candidate(&cell.store);
     let version = facts.and_then(|candidate| candidate.facts.get("version"));
     all.extend(version.map(|version| format!("Version of the store: {version}.")));
     all
