@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::super::view::memory;
+use super::super::measured::counted;
 use super::super::view::standing::{CellRank, all_compared, beside_baseline, compared};
 use super::super::view::words::{hot as hot_words, with_interval};
 use super::axis::Scale;
@@ -449,7 +449,8 @@ pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
     }
     let title = if block.is_open() { "Response times" } else { "Service times" };
     let times = times_table(title, block);
-    let tables = [rates, resources, memory(block), times, bands(block), steps(block), cold(block)];
+    let memory = counted("Memory, as each candidate's control group counts it", "store", &block.cells);
+    let tables = [rates, resources, memory, times, bands(block), steps(block), cold(block)];
     html! {
         @if tables.iter().any(|table| !table.is_empty()) {
             details.everything {
@@ -518,18 +519,6 @@ fn resources_line(cell: &Cell) -> Vec<TableCell> {
         bytes(cell.device_written_bytes),
         shown(cell.device_flushes, |flushes| flushes.to_string()),
     ]
-}
-
-/// Memory as counted by each candidate's control group, if the run limits it.
-fn memory(block: &PhaseCells<'_>) -> Table {
-    let head: Vec<&str> = std::iter::once("store").chain(memory::COUNTED).collect();
-    let mut table = Table::new("Memory, as each candidate's control group counts it", &head);
-    for cell in &block.cells {
-        let Some(counted) = memory::counted(cell) else { continue };
-        let figures = counted.into_iter().map(|figure| shown(figure, |figure| figure));
-        table.push(std::iter::once(named(&cell.store)).chain(figures).collect());
-    }
-    table
 }
 
 fn percent(share: f64) -> String {
