@@ -202,7 +202,7 @@ const CACHE: &str = "BLOBWISE_CRASH_CACHE";
 
 #[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     if let Ok(one) = std::env::var(ONE) {
         let test = TESTS.iter().find(|(name, ..)| *name == one);
         return ExitCode::from(u8::from(!test.is_some_and(is_passed)));
@@ -266,16 +266,6 @@ fn is_passed((name, kinds, stores, test): &Test) -> bool {
         Err(why) => println!("test {name} ... FAILED ({took:.1} s)\n{why:#}"),
     }
     outcome.is_ok()
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(
-    unsafe_code,
-    reason = "setting a variable is unsafe beside other threads, of which there are none yet"
-)]
-fn name_the_supervisor() {
-    // SAFETY: the first thing this process does; no other thread reads the environment.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
 }
 
 /// Why a store, or a program, cannot run here, if so.

@@ -46,7 +46,7 @@ use blobwise::doctor::report::{CheckReport, DoctorReport};
 use self::program::{Said, Work};
 
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let mut trials = machine::trials();
     trials.extend(watched::trials());
     #[cfg(feature = "postgres")]
@@ -65,13 +65,6 @@ fn main() -> ExitCode {
 /// Whether a trial is left to continuous integration: those of drivers that the default build does not have.
 fn is_long(name: &str) -> bool {
     ["ferretdb:", "mssql by a peer:"].iter().any(|driver| name.starts_with(driver))
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", program::BLOBWISE) };
 }
 
 /// What a command wrote to `report.json`.

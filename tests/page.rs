@@ -40,7 +40,7 @@ const IN_A_RUN: [usize; 4] = [0, 2, 3, 5];
 
 fn main() -> ExitCode {
     blobwise::host::machine::make_private();
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let missing =
         adapter("page/separate").missing_program(&blobwise::plan::defaults(adapter("page/separate")));
     let needing = |name: String, check: Box<dyn FnOnce() -> Result<(), Failed> + Send>| match &missing {
@@ -57,13 +57,6 @@ fn main() -> ExitCode {
     trials.push(needing("distance is felt".to_owned(), Box::new(distance)));
     trials.push(needing("a run has its figures and its pictures".to_owned(), Box::new(whole_run)));
     trials::run(&Arguments::from_args(), trials, |_| true)
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
 }
 
 fn adapter(name: &str) -> &'static Adapter {

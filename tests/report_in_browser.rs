@@ -61,7 +61,7 @@ impl Shared {
 }
 
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let arguments = Arguments::from_args();
     let browser = CHROMIUM.find();
     type Check = Box<dyn FnOnce(&Path) -> Result<(), Failed> + Send>;
@@ -89,13 +89,6 @@ fn main() -> ExitCode {
         None => Trial::impossible("barriers", "no axe-core in the cache: ./test.sh fetches it"),
     });
     trials::run(&arguments, trials, |_| true)
-}
-
-/// The browser stands behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
 }
 
 fn check(shared: &Shared, browser: &Path) -> Result<(), Failed> {

@@ -78,7 +78,7 @@ mod web;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let mut trials = places::trials();
     trials.extend(signals::trials());
     trials.extend(results::trials());
@@ -234,11 +234,4 @@ fn is_long(name: &str) -> bool {
     ];
     ALIKE.iter().any(|(alike, short)| name.contains(alike) && !short.iter().any(|words| name.contains(words)))
         || LONG.iter().any(|words| name.contains(words))
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", program::BLOBWISE) };
 }
