@@ -1421,27 +1421,16 @@ fn no_right() -> Result<()> {
     let program = dir.path().join("blobwise");
     std::fs::copy(BLOBWISE, &program)?;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
-    let as_nobody = |words: &[&str]| {
+    let as_nobody = |line: &str| {
         let mut command = Command::new(&program);
-        command.args(words).uid(NOBODY).gid(NOBODY).current_dir(dir.path());
+        command.args(line.split(' ')).uid(NOBODY).gid(NOBODY).current_dir(dir.path());
         command.env("BLOBWISE_SUPERVISOR", &program);
         said_by(&mut command)
     };
-    let (code, said) = as_nobody(&["crash", "--cuts", "2"])?;
+    let (code, said) = as_nobody("crash --cuts 2")?;
     ensure!(code == Some(2) && said.contains("the right to mount: run as root"), "{code:?}: {said}");
-    let words = [
-        "run",
-        "--stores",
-        "files/hashed",
-        "--phases",
-        "fill,crash",
-        "--blobs",
-        "4",
-        "--rounds",
-        "1",
-        "--quiet",
-    ];
-    let (code, said) = as_nobody(&words)?;
+    let (code, said) =
+        as_nobody("run --stores files/hashed --phases fill,crash --blobs 4 --rounds 1 --quiet")?;
     ensure!(code == Some(0) && said.contains("the right to mount: run as root"), "{code:?}: {said}");
     Ok(())
 }

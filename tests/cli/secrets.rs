@@ -181,19 +181,8 @@ fn terminal() -> Outcome {
     std::fs::write(work.path("files").join(format!("{ORDERS}.jpg")), "not empty")?;
     let directory = format!("files{ORDERS}");
     std::fs::rename(work.path("files"), work.path(&directory))?;
-    let run = [
-        "run",
-        "--stores",
-        "memory",
-        "--rounds",
-        "1",
-        "--phases",
-        "fill,read-warm",
-        "--quiet",
-        "--out",
-        "out",
-    ];
-    let said = work.run(run.iter().copied().chain(["--files", directory.as_str()])).ended(0);
+    let run = "run --stores memory --rounds 1 --phases fill,read-warm --quiet --out out";
+    let said = work.run(run.split(' ').chain(["--files", directory.as_str()])).ended(0);
     has_no_order(&(said.stdout + &said.stderr));
     for arguments in [
         ["corpus", "--files", &directory],
