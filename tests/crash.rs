@@ -77,8 +77,9 @@ const NONE: &[Durability] = &[Durability::None];
 const ON_SYNC: &[Durability] = &[Durability::OnSync];
 const EACH_WRITE: &[Durability] = &[Durability::EachWrite];
 
-/// The longest come first, so that none of them is left to the end.
-const TESTS: &[Test] = &[
+/// Tests that `./test.sh` leaves to continuous integration: hundreds of cuts of one more server, or file system. They take longest,
+/// and come first, so that none of them is left to the end.
+const LONG: &[Test] = &[
     ("MySQL keeps what it declares in class none", &["ext4"], MYSQL, || keep(&MYSQL[..1], NONE, "ext4")),
     ("MySQL keeps what a sync covered", &["ext4"], MYSQL, || keep(&MYSQL[..1], ON_SYNC, "ext4")),
     ("MySQL keeps what it acknowledged", &["ext4"], MYSQL, || keep(&MYSQL[..1], EACH_WRITE, "ext4")),
@@ -90,7 +91,6 @@ const TESTS: &[Test] = &[
     ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
     ("MariaDB keeps what it declares", &["ext4"], MARIADB, || keep_of_server(MARIADB)),
     ("FerretDB keeps what it declares", &["ext4"], FERRETDB, || keep_of_server(FERRETDB)),
-    ("files and SQLite keep what they declare", &["ext4"], &[], || keep(FILES, Durability::ALL, "ext4")),
     ("all other stores keep what they declare", &["ext4"], &[], || {
         keep(&others_to_keep(), Durability::ALL, "ext4")
     }),
@@ -102,6 +102,10 @@ const TESTS: &[Test] = &[
     ("the three controls hold on XFS", &["xfs"], &[], controlled),
     ("a cause is named on XFS, too", &["xfs"], &[], || caught_on("xfs", Lie::WrongFile, Damage::Wrong)),
     ("a cause is named on btrfs, too", &["btrfs"], &[], || caught_on("btrfs", Lie::WrongFile, Damage::Wrong)),
+];
+
+const SHORT: &[Test] = &[
+    ("files and SQLite keep what they declare", &["ext4"], &[], || keep(FILES, Durability::ALL, "ext4")),
     ("a disk keeps what it is told, and its log makes it again", &["ext4"], &[], disk),
     ("fio finds on a disk what it wrote", &["ext4"], &["fio"], device::raw),
     ("fio finds in a file what it wrote", &["ext4"], &["fio"], device::below_a_file_system),
@@ -173,28 +177,6 @@ const TESTS: &[Test] = &[
     ("a run that is killed while it cuts leaves nothing", &["ext4"], &[], run_killed),
 ];
 
-/// Tests that `./test.sh` leaves to continuous integration: hundreds of cuts of one more server, or file system.
-const LONG: &[&str] = &[
-    "MySQL keeps what it declares in class none",
-    "MySQL keeps what a sync covered",
-    "MySQL keeps what it acknowledged",
-    "MySQL keeps what it acknowledged in chunks",
-    "a known fault of MySQL is told from any other",
-    "PostgreSQL keeps what it declares",
-    "an honest store is not accused in 1,000 cuts",
-    "MariaDB keeps what it declares",
-    "FerretDB keeps what it declares",
-    "all other stores keep what they declare",
-    "files and a database keep it on XFS",
-    "files and a database keep it on btrfs",
-    "the three controls hold on XFS",
-    "a cause is named on XFS, too",
-    "a cause is named on btrfs, too",
-    "Redis keeps what it declares",
-    "Valkey keeps what it declares",
-    "object stores keep what they declare",
-];
-
 /// Names the one test that this process does.
 const ONE: &str = "BLOBWISE_CRASH_TEST";
 /// A directory in which these processes keep what stores need once: a database that was made is copied by the other tests.
@@ -204,14 +186,16 @@ const CACHE: &str = "BLOBWISE_CRASH_CACHE";
 fn main() -> ExitCode {
     trials::name_the_supervisor();
     if let Ok(one) = std::env::var(ONE) {
-        let test = TESTS.iter().find(|(name, ..)| *name == one);
+        let test = LONG.iter().chain(SHORT).find(|(name, ..)| *name == one);
         return ExitCode::from(u8::from(!test.is_some_and(is_passed)));
     }
     let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_meant =
         |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
-    let names = TESTS.iter().map(|(name, ..)| *name).filter(|name| is_meant(name));
-    let names: Vec<&str> = names.filter(|name| trials::is_asked_for(LONG.contains(name))).collect();
+    let asked =
+        [(LONG, true), (SHORT, false)].into_iter().filter(|(_, is_long)| trials::is_asked_for(*is_long));
+    let names = asked.flat_map(|(tests, _)| tests).map(|(name, ..)| *name);
+    let names: Vec<&str> = names.filter(|name| is_meant(name)).collect();
     let Ok(cache) = tempfile::tempdir() else { return ExitCode::FAILURE };
     // A test waits for its disk half of the time.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -799,18 +783,9 @@ fn flips_of(lie: Lie) -> Result<FlipResults> {
     with(lie, |lab, trial| try_flips(lab, trial, 11, 1))
 }
 
-/// Errors of writes and of flushes.
-const WRITTEN: [ErrorKind; 6] = [
-    ErrorKind::ALL[0],
-    ErrorKind::ALL[1],
-    ErrorKind::ALL[2],
-    ErrorKind::ALL[3],
-    ErrorKind::ALL[4],
-    ErrorKind::ALL[5],
-];
-
 fn swallows() -> Result<()> {
-    let errors = with(Lie::Swallows, |lab, trial| try_errors(lab, trial, &WRITTEN, 1, 1))?;
+    // Errors of writes and of flushes.
+    let errors = with(Lie::Swallows, |lab, trial| try_errors(lab, trial, &ErrorKind::ALL[..6], 1, 1))?;
     let broken =
         |of: RequestKind| errors.cases.iter().filter(|case| case.breaks && case.kind.of == of).count();
     ensure!(broken(RequestKind::Write) > 0 && broken(RequestKind::Flush) > 0, "{errors:#?}");
