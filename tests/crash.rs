@@ -337,7 +337,7 @@ const LITTLE: Duration = Duration::from_secs(8);
 
 /// While it is filled, and while it is looked at. The next one is as if nothing had been.
 fn silent() -> Result<()> {
-    let honest = candidate(Lie::Nothing)?;
+    let honest = candidate(Lie::Nothing);
     let class = Durability::EachWrite;
     let trial = Trial::new(&honest, class);
     let after = |writes| Faults { silent_after: Some(writes), ..Faults::default() };
@@ -358,7 +358,7 @@ fn silent() -> Result<()> {
 }
 
 fn never_returns() -> Result<()> {
-    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NeverReturns)?);
+    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NeverReturns));
     let class = Durability::EachWrite;
     let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
     let trial = Trial::new(&liar, class);
@@ -371,7 +371,7 @@ fn never_returns() -> Result<()> {
 /// A start that hangs by chance is no damage, and one that hangs again is.
 fn hangs() -> Result<()> {
     for (lie, has_opened) in [(Lie::HangsOnce, true), (Lie::Hangs, false)] {
-        let (dir, liar) = (tempfile::tempdir()?, candidate(lie)?);
+        let (dir, liar) = (tempfile::tempdir()?, candidate(lie));
         let lab = Lab::new(dir.path(), "ext4")?.waiting(LITTLE);
         let trial = Trial::new(&liar, Durability::EachWrite);
         let bench = lab.record(&trial, 1)?;
@@ -609,7 +609,8 @@ impl Session for FilesSession<'_> {
     }
 }
 
-fn open(setup: &Setup, lie: Lie) -> blobwise::store::Result<Box<dyn Store>> {
+fn open(setup: &Setup) -> blobwise::store::Result<Box<dyn Store>> {
+    let lie = lie_of(setup.options);
     let mark = setup.dir.join("open");
     if lie == Lie::Refuses {
         if mark.exists() {
@@ -641,29 +642,17 @@ fn open_sqlite(setup: &Setup) -> blobwise::store::Result<Box<dyn Store>> {
     (sqlite.open)(&Setup { dir: &dir, options: &options, ..setup.clone() })
 }
 
-/// A function for each lie: an adapter's is no closure.
-type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
-const OPEN: [Open; 14] = [
-    |setup| open(setup, LIES[0]),
-    |setup| open(setup, LIES[1]),
-    |setup| open(setup, LIES[2]),
-    |setup| open(setup, LIES[3]),
-    |setup| open(setup, LIES[4]),
-    |setup| open(setup, LIES[5]),
-    |setup| open(setup, LIES[6]),
-    |setup| open(setup, LIES[7]),
-    |setup| open(setup, LIES[8]),
-    |setup| open(setup, LIES[9]),
-    |setup| open(setup, LIES[10]),
-    |setup| open(setup, LIES[11]),
-    |setup| open(setup, LIES[12]),
-    |setup| open(setup, LIES[13]),
-];
+/// Option that names a lie.
+const LIE: &str = "lie";
+
+fn lie_of(options: &Options) -> Lie {
+    let is_it = |lie: &&Lie| format!("{lie:?}") == options.text(LIE);
+    LIES.iter().find(is_it).copied().unwrap_or(Lie::Nothing)
+}
 
 /// A candidate that promises to lose nothing.
-fn candidate(lie: Lie) -> Result<Candidate> {
-    let place = LIES.iter().position(|known| *known == lie).unwrap_or(0);
-    let adapter: &'static Adapter = Box::leak(Box::new(Adapter {
+fn candidate(lie: Lie) -> Candidate {
+    static LIAR: Adapter = Adapter {
         name: "liar",
         about: "files that are wrong on purpose",
         kind: Kind::Embedded,
@@ -671,22 +660,23 @@ fn candidate(lie: Lie) -> Result<Candidate> {
         options: &[],
         caps: |_| Capabilities::ALL,
         loss: |_, _| Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
-        integrity: match lie {
-            Lie::Nothing | Lie::ChecksNothing => |_, _| Integrity::Checksums,
-            _ => |_, _| Integrity::Unchecked,
+        integrity: |options, _| match lie_of(options) {
+            Lie::Nothing | Lie::ChecksNothing => Integrity::Checksums,
+            _ => Integrity::Unchecked,
         },
         traits: |_| Traits::default(),
         memory: |_| CacheRecommendation::NO_CACHE,
         needs: Needs::NOTHING,
-        open: OPEN[place],
-    }));
-    Ok(Candidate { label: format!("liar, {lie:?}"), adapter, options: Options::default() })
+        open,
+    };
+    let options = Options::new([(LIE.to_owned(), format!("{lie:?}"))].into());
+    Candidate { label: format!("liar, {lie:?}"), adapter: &LIAR, options }
 }
 
 fn cuts_of(kind: &str, lie: Lie, cuts: usize) -> Result<PowerCutResults> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), kind)?;
-    let candidate = candidate(lie)?;
+    let candidate = candidate(lie);
     let class = Durability::EachWrite;
     try_cuts(&lab, &Trial::new(&candidate, class), cuts, 1, &mut |_| ())
 }
@@ -758,7 +748,7 @@ fn no_room() -> Result<()> {
     // SAFETY: this process has one thread.
     unsafe { std::env::set_var("TMPDIR", full.path()) };
     let filled = std::fs::write(full.path().join("all"), vec![0; 128 << 10]);
-    let refuses = candidate(Lie::Refuses)?;
+    let refuses = candidate(Lie::Refuses);
     let line = line(&lab, &Trial::new(&refuses, Durability::EachWrite), 4, 1, true, &mut |_| ());
     rustix::mount::unmount(full.path(), rustix::mount::UnmountFlags::DETACH)?;
     let why = line.failed.as_deref().unwrap_or_default();
@@ -770,7 +760,7 @@ fn no_room() -> Result<()> {
 fn with<T>(lie: Lie, act: impl FnOnce(&Lab, &Trial<'_>) -> Result<T>) -> Result<T> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), "ext4")?;
-    let candidate = candidate(lie)?;
+    let candidate = candidate(lie);
     let class = Durability::EachWrite;
     act(&lab, &Trial::new(&candidate, class))
 }
@@ -818,8 +808,10 @@ fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Res
 
 /// A catalogue that is ahead of the blobs: the cause names the file whose bytes came too late.
 fn hasty() -> Result<()> {
-    let own = Options::new([("catalogue".to_owned(), "own".to_owned())].into());
-    let hasty = Candidate { options: own, ..candidate(Lie::CataloguesFirst)? };
+    let liar = candidate(Lie::CataloguesFirst);
+    let mut options = liar.options.values().clone();
+    options.insert("catalogue".to_owned(), "own".to_owned());
+    let hasty = Candidate { options: Options::new(options), ..liar };
     let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 10)?;
     let only_dangling = finding.damaged.iter().all(|sort| sort.damage == Damage::Dangling);
     ensure!(finding.damages() > 0 && only_dangling, "{finding:?}");
@@ -936,6 +928,7 @@ fn mysql() -> Result<&'static Adapter> {
 
 /// 9.7.4 does not survive that this one page is torn, and every other page that keeps it from starting is a fault of somebody's.
 fn known_fault() -> Result<()> {
+    type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
     let pages: [(Open, bool); 2] = [
         (|setup| torn_mysql(setup, ("ibdata1", 5)), true),
         (|setup| torn_mysql(setup, ("ibdata1", 0)), false),
@@ -1028,7 +1021,7 @@ fn syncs_behind_a_failed_one() -> Result<()> {
         on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(candidate, dir, switch))
             .with_context(|| candidate.label.clone())?;
     }
-    let liar = Candidate { label: "liar".to_owned(), ..candidate(Lie::Swallows)? };
+    let liar = Candidate { label: "liar".to_owned(), ..candidate(Lie::Swallows) };
     let caught = on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(&liar, dir, switch));
     ensure!(caught.is_err(), "a store that swallows errors is not caught");
     Ok(())
@@ -1163,7 +1156,7 @@ fn several() -> Result<()> {
         ensure!(LossVerdict::judge(trial.declared(), &finding) == LossVerdict::Confirmed, "{finding:?}");
     }
     // What is wrong is seen with several as with one.
-    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
+    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush));
     let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
     let class = Durability::EachWrite;
     let trial = Trial::new(&liar, class);
