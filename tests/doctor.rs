@@ -11,20 +11,17 @@ mod mongodb;
 #[cfg(feature = "mssql")]
 #[path = "doctor/mssql.rs"]
 mod mssql;
-#[cfg(feature = "mysql")]
 #[path = "doctor/mysql.rs"]
 mod mysql;
 #[cfg(feature = "mssql")]
 #[path = "common/tds.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod peer;
-#[cfg(feature = "postgres")]
 #[path = "doctor/postgres.rs"]
 mod postgres;
 #[path = "cli/program.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod program;
-#[cfg(feature = "redis")]
 #[path = "doctor/redis.rs"]
 mod redis;
 #[path = "doctor/servers.rs"]
@@ -49,13 +46,10 @@ fn main() -> ExitCode {
     trials::name_the_supervisor();
     let mut trials = machine::trials();
     trials.extend(watched::trials());
-    #[cfg(feature = "postgres")]
     trials.extend(postgres::trials());
-    #[cfg(feature = "mysql")]
     trials.extend(mysql::trials());
     #[cfg(feature = "mongodb")]
     trials.extend(mongodb::trials());
-    #[cfg(feature = "redis")]
     trials.extend(redis::trials());
     #[cfg(feature = "mssql")]
     trials.extend(mssql::trials());
