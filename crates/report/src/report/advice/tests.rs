@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::judge::fixture::{around, cell, result};
+use crate::judge::fixture::{around, candidate, cell, result};
 use crate::report::tests::collapse_whitespace;
 use crate::result::{CandidateRank, SituationResult};
 
@@ -11,19 +11,12 @@ fn standing(store: &str, op_ns: Value, place: &str) -> Value {
     json!({"store": store, "op_ns": op_ns, "place": place})
 }
 
-fn candidate(store: &str, kind: &str, status: &str) -> CandidateResult {
-    let candidate =
-        json!({"store": store, "adapter": store, "kind": kind, "options": {}, "status": status, "facts": {}});
-    serde_json::from_value(candidate).unwrap()
-}
-
 fn shown(change: impl Fn(&mut Value)) -> (RunResult, String) {
     let loss = json!({"loss": {"after_kill": "nothing", "after_power_cut": "recent-writes"}, "settled_ops_per_s": {"median": 1.0}});
     let written = ["a", "b"].map(|store| cell(store, "overwrite", &around(1.0, 0), loss.clone()));
     let mut result = result("", written.into(), vec![]);
-    for (store, kind) in [("a", "embedded"), ("b", "server"), ("c", "embedded")] {
-        result.candidates.push(candidate(store, kind, "measured"));
-    }
+    result.candidates = ["a", "b", "c"].map(candidate).into();
+    result.candidates[1].kind = Some(Kind::Server);
     let next =
         |store, more_ns, is_little| json!({"store": store, "more_ns": more_ns, "is_little": is_little});
     let mut advice = json!({
@@ -427,18 +420,17 @@ fn a_candidate_that_was_asked_for_is_named() {
 fn with_others() -> RunResult {
     let (mut result, _) = shown(|_| {});
     for (store, kind, status, reason) in [
-        ("web", "web", "measured", None),
-        ("cache", "cache", "measured", None),
-        ("ours", "technique", "measured", None),
-        ("null", "baseline", "measured", None),
-        ("broken", "embedded", "failed", Some("blob 3 differs")),
-        ("missing", "server", "not-available", Some("no `missing` was found")),
-        ("large", "embedded", "measured", None),
-        ("tight", "embedded", "measured", None),
+        ("web", Kind::Web, Status::Measured, None),
+        ("cache", Kind::Cache, Status::Measured, None),
+        ("ours", Kind::Technique, Status::Measured, None),
+        ("null", Kind::Baseline, Status::Measured, None),
+        ("broken", Kind::Embedded, Status::Failed, Some("blob 3 differs")),
+        ("missing", Kind::Server, Status::NotAvailable, Some("no `missing` was found")),
+        ("large", Kind::Embedded, Status::Measured, None),
+        ("tight", Kind::Embedded, Status::Measured, None),
     ] {
-        let mut candidate = candidate(store, kind, status);
-        candidate.reason = reason.map(str::to_owned);
-        result.candidates.push(candidate);
+        let (kind, reason) = (Some(kind), reason.map(str::to_owned));
+        result.candidates.push(CandidateResult { kind, status, reason, ..candidate(store) });
     }
     let rate = |ns: f64| json!({"median": 1e9 / ns});
     let mut push = |store: &str, kind: &str, phase: &str, mut over: Value| {
