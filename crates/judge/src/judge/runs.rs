@@ -69,7 +69,7 @@ pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
         }
         return Some("no store is in both in the same phase and size".to_owned());
     };
-    let other = |cell: &Cell| other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
+    let other = |cell: &Cell| other_corpus(old.corpus_of(cell.corpus_id)?, new.corpus_of(cell.corpus_id)?);
     let why = other(first)?;
     pairs.iter().all(|(cell, _)| other(cell).is_some()).then_some(why)
 }
@@ -77,16 +77,13 @@ pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
 /// Returns why figures of two runs must not appear in one table: different blobs or different memory. Machines,
 /// settings and programs may differ, because they may be the subject.
 pub fn apart(one: &RunResult, other: &RunResult) -> Option<String> {
-    fn all(run: &RunResult) -> Vec<&CorpusResult> {
-        if run.corpora.is_empty() { vec![&run.corpus] } else { run.corpora.iter().collect() }
-    }
-    let (mine, theirs) = (all(one), all(other));
+    let (mine, theirs) = (one.all_corpora(), other.all_corpora());
     let is_same = mine.len() == theirs.len()
-        && mine.iter().zip(&theirs).all(|(mine, theirs)| mine.corpus_id == theirs.corpus_id);
+        && mine.iter().zip(theirs).all(|(mine, theirs)| mine.corpus_id == theirs.corpus_id);
     if !is_same {
         return Some("other sizes of blobs".to_owned());
     }
-    if let Some(why) = mine.iter().zip(&theirs).find_map(|(mine, theirs)| other_corpus(mine, theirs)) {
+    if let Some(why) = mine.iter().zip(theirs).find_map(|(mine, theirs)| other_corpus(mine, theirs)) {
         return Some(why);
     }
     let memory = |run: &RunResult| {
@@ -159,7 +156,7 @@ fn compare(old: &RunResult, new: &RunResult, asked: &CompareOptions, aim: &Detec
     let way_changed = probes::trips_changed(old, new).filter(|_| !asked.in_turn);
     let mut changes = Vec::new();
     for cell in measured(old) {
-        let corpora = || other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
+        let corpora = || other_corpus(old.corpus_of(cell.corpus_id)?, new.corpus_of(cell.corpus_id)?);
         let mut made = match twin(new, cell) {
             Some(counterpart) => {
                 let why =
@@ -232,14 +229,6 @@ fn change(
         regressed: is_known && high < 1.0 - asked.threshold,
         smallest_fall_found: is_known.then(|| aim.smallest_fall(&before, &now)).flatten(),
         ..gone(new, verdict)
-    }
-}
-
-/// Returns the corpus that a cell's candidate stored.
-fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
-    match result.corpora.as_slice() {
-        [] => Some(&result.corpus),
-        corpora => corpora.iter().find(|corpus| corpus.corpus_id == cell.corpus_id),
     }
 }
 

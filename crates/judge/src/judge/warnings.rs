@@ -314,13 +314,10 @@ fn compared_in_caches(result: &RunResult) -> Option<Warning> {
 fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
     // A memory limit makes memory equal; and caches sized as vendors recommend hold whatever fits into memory.
     let cache = plan.cache.filter(|_| plan.memory.is_none())?;
-    let corpus_of = |cell: &Cell| {
-        let corpora = result.all_corpora();
-        corpora.iter().find(|corpus| corpus.corpus_id == cell.corpus_id).map_or(0, |corpus| corpus.bytes)
-    };
+    let corpus_bytes_of = |cell: &Cell| result.corpus_of(cell.corpus_id).map_or(0, |corpus| corpus.bytes);
     let is_meant = |cell: &&Cell| {
         let is_warm_read = cell.cache == Cache::Warm && !writes(cell) && !cell.rounds.is_empty();
-        let bytes = corpus_of(cell);
+        let bytes = corpus_bytes_of(cell);
         is_warm_read && !ranking::is_baseline(cell) && bytes > cache.bytes(bytes)
     };
     let share = |cell: &Cell| {
@@ -335,7 +332,7 @@ fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
             Some(share) if share <= KERNEL_HARDLY_HOLDS_MAX => drop(not_held.insert(cell.store.clone())),
             _ => continue,
         }
-        corpus_bytes = corpus_bytes.max(corpus_of(cell));
+        corpus_bytes = corpus_bytes.max(corpus_bytes_of(cell));
     }
     let held: Vec<String> = held.difference(&not_held).cloned().collect();
     (!held.is_empty() && !not_held.is_empty()).then(|| Warning::UnequalMemory {

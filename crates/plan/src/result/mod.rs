@@ -91,6 +91,7 @@ pub use self::warning::{
     FlushDoubt, ForeignActivity, RoundAnomalies, Severity, Speed, Warning, WarningDetails, ahead_by, doubted,
     preloaded,
 };
+use crate::corpus::CorpusId;
 pub use crate::host::machine::{Machine, Medium, ReplacedFlushes, StorageLayers};
 pub use crate::host::processors::ProcessorSplit;
 use crate::plan::text::{PlanText, Successor};
@@ -218,5 +219,10 @@ impl RunResult {
     /// Returns all corpora: one, or several in a sweep or in a plan with several.
     pub fn all_corpora(&self) -> &[CorpusResult] {
         if self.corpora.is_empty() { std::slice::from_ref(&self.corpus) } else { &self.corpora }
+    }
+
+    /// Returns the corpus of this id.
+    pub fn corpus_of(&self, id: CorpusId) -> Option<&CorpusResult> {
+        self.all_corpora().iter().find(|corpus| corpus.corpus_id == id)
     }
 }
