@@ -202,8 +202,7 @@ fn refused() -> Outcome {
     disk("--bonnie-csv /etc/passwd").refused(&["`/etc/passwd` is no table of Bonnie++", "line 1"]);
     disk("--dir /dev/shm").refused(&["`/dev/shm` lies in memory"]);
     disk("--dir /proc").refused(&["`/proc`"]);
-    without("-sys_admin", &work, &["disk", "--on", "ext4"].map(str::to_owned))
-        .refused(&["`ext4`", "run as root"]);
+    without("-sys_admin", &work, "disk --on ext4").refused(&["`ext4`", "run as root"]);
     assert!(work.names(".").is_empty());
     Ok(())
 }

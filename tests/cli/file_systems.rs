@@ -218,18 +218,15 @@ fn refused() -> Outcome {
     run(&work, "--on ext4@95%").refused(&["`ext4@95%`", "1% to 90%"]);
     run(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
     run(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
-    let line = |more: &str| -> Vec<String> {
-        format!("{QUICK} --on ext4{more}").split_whitespace().map(str::to_owned).collect()
-    };
+    let line = |more: &str| format!("{QUICK} --on ext4{more}");
     // Room for the blobs, and not for two images.
     let small = line(",xfs --dir mounted --stores sqlite");
     let words = ["for images, and those of ext4, xfs take 1.07 GB", "name fewer file systems"];
     mounted(&work, "size=600000k", &small).refused(&words);
     // Room for a full image and a fresh one, and not for those of an aged store.
     let aged = "run --blobs 12 --rounds 2 --quiet --out out --age 0,1 --on ext4@90% --stores sqlite --phases fill,read-warm --dir mounted";
-    let aged: Vec<String> = aged.split_whitespace().map(str::to_owned).collect();
     let words = ["with the 2 images that are kept of aged stores", "fewer ages (--age)"];
-    mounted_over("mounted", &work, "size=8400000k", &aged).refused(&words);
+    mounted_over("mounted", &work, "size=8400000k", aged).refused(&words);
     without("-sys_admin", &work, &line(" --dir place")).refused(&["`ext4`", "run as root"]);
     // In a plan, a file system that is nowhere is a candidate that cannot be had.
     let plan = "on = ['dir', 'reiserfs']\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 3";

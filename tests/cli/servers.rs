@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::opening;
 use crate::places::{mounted_beside, no_mounts};
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::results::collapse_whitespace;
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
 use crate::trials::Trial;
@@ -674,18 +675,16 @@ fn on_a_small_disk(options: &str, corpus: &str, others: &str) -> Result<String, 
     let line = format!(
         "run --stores postgres/bytea,memory {corpus} --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out"
     );
-    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     std::fs::create_dir(work.path("mounted"))?;
-    let said = mounted_beside("mounted", &work, options, others, &arguments).ended(1);
-    let on_a_line = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    let tables = on_a_line(&work.say("report out --tables").ended(0).stdout);
+    let said = mounted_beside("mounted", &work, options, others, &line).ended(1);
+    let tables = collapse_whitespace(&work.say("report out --tables").ended(0).stdout);
     assert!(tables.contains("No space left on device"), "{tables}");
     let result = RunResult::load(&work.path("out"))?;
     let failed = result.candidate("postgres/bytea").ok_or("it is not in the result")?;
     assert_eq!(failed.status, Status::Failed);
     assert!(failed.reason.as_ref().is_some_and(|why| why.contains("No space left on device")), "{failed:?}");
     assert_eq!(result.candidate("memory").map(|candidate| candidate.status), Some(Status::Measured));
-    Ok(on_a_line(&said.stdout))
+    Ok(collapse_whitespace(&said.stdout))
 }
 
 /// Too small for the directory that `initdb` makes.

@@ -103,8 +103,7 @@ fn missing_module() -> Outcome {
     ] {
         let work = Work::new();
         let line = format!("run --stores {store} --blobs 5 --rounds 1 --phases fill --quiet --out out");
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        mounted_over(directory, &work, "ro", &arguments).refused(&words);
+        mounted_over(directory, &work, "ro", &line).refused(&words);
         assert!(work.names(".").is_empty());
     }
     Ok(())
