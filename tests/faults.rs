@@ -31,7 +31,7 @@ mod memory;
 mod ports;
 
 use file_systems::Change;
-use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start, start_in_step};
+use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start, start_in_step, why_not};
 
 use crate::trials::Trial;
 
@@ -264,15 +264,7 @@ fn wrapped(work: &Work, wrapper: &[impl AsRef<OsStr>]) -> Command {
 
 /// Why something cannot be tried on this machine.
 fn refused(wrapper: &[impl AsRef<OsStr>]) -> Option<String> {
-    let name = wrapper[0].as_ref();
-    let output = Command::new(name).args(&wrapper[1..]).arg("true").output();
-    match output {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => {
-            Some(format!("`{}`: {}", name.display(), String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => Some(format!("no `{}`: {error}", name.display())),
-    }
+    why_not(Command::new(&wrapper[0]).args(&wrapper[1..]).arg("true"))
 }
 
 /// Waits for the end, which must come. What is said is read meanwhile: somebody who says much waits for that.

@@ -12,7 +12,7 @@ use blobwise::stores::{self, Entry};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::obtainable::is_unobtainable;
-use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Work, missing, needing, why_not};
 use crate::signals::{run_until, wait};
 use crate::trials::Trial;
 
@@ -301,8 +301,7 @@ fn stopped() -> Outcome {
 const READ_ONLY: &str = "for there in /sys/fs/cgroup /sys/fs/cgroup/memory; do mount -o remount,ro,bind $there || true; done; exec \"$0\" \"$@\"";
 
 fn no_namespaces() -> Option<String> {
-    let output = Command::new("unshare").args(["-m", "true"]).output();
-    (!output.is_ok_and(|output| output.status.success())).then(|| "no mount namespaces".to_owned())
+    why_not(Command::new("unshare").args(["-m", "true"]))
 }
 
 fn refused() -> Outcome {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use blobwise::result::RunResult;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, needing, why_not};
 use crate::signals::{run_until, send, wait};
 use crate::trials::Trial;
 
@@ -168,17 +168,8 @@ fn larger_than_the_memory() -> Outcome {
 
 /// Why there can be no mounts in a namespace of ours, if there cannot.
 pub fn no_mounts() -> Option<String> {
-    let mut command = Command::new("unshare");
-    let tried = command
-        .args(["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
-        .output();
-    match tried {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => {
-            Some(format!("no mount in a namespace: {}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => Some(format!("no `unshare`: {error}")),
-    }
+    let mount = ["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"];
+    why_not(Command::new("unshare").args(mount))
 }
 
 /// Runs the program with a file system in memory at `mounted`, in a namespace that ends with it.

@@ -128,6 +128,16 @@ pub fn finish(command: &mut Command) -> Said {
     Said::from_output(&command.output().unwrap())
 }
 
+/// Why a command fails on this machine; nothing where it succeeds.
+pub fn why_not(command: &mut Command) -> Option<String> {
+    let why = match command.output() {
+        Ok(output) if output.status.success() => return None,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Some(format!("`{}`: {why}", command.get_program().display()))
+}
+
 /// Copies a program or a directory. A process does that which starts nothing meanwhile: one that this starts at that moment would have
 /// the copy open, and what is open for writing cannot be executed (`Text file busy`).
 pub fn copied(from: &Path, to: &Path) -> Outcome {
