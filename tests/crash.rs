@@ -5,6 +5,9 @@
 
 #[path = "crash/device.rs"]
 mod device;
+#[path = "common/opening.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod opening;
 #[path = "common/trials.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod trials;
@@ -1051,22 +1054,8 @@ fn on_a_disk_that_refuses_one_write(work: &dyn Fn(&Path, &Switch) -> Result<()>)
 
 fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Result<()> {
     let Candidate { adapter, options, .. } = candidate;
-    let common = Common::new(dir.join("common"));
-    let setup = Setup {
-        dir: &dir.join("store"),
-        common: &common,
-        mode: Mode::Create,
-        durability: Durability::OnSync,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: 64 << 10,
-        store_bytes_max: 8 << 20,
-        keys_max: 3,
-        workers: 1,
-        op_timeout: Duration::from_secs(10),
-        options,
-        join_token: None,
-    };
+    let (place, common) = (dir.join("store"), Common::new(dir.join("common")));
+    let setup = Setup { store_bytes_max: 8 << 20, ..opening::small(&place, &common, options) };
     std::fs::create_dir(setup.dir)?;
     let store = (adapter.open)(&setup)?;
     let mut session = store.session()?;
