@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
-use blobwise::doctor::report::{CheckReport, DoctorReport};
+use blobwise::doctor::report::{CheckReport, DoctorReport, SubjectReport};
 
 use self::program::{Said, Work};
 
@@ -97,11 +97,16 @@ fn found(report: &DoctorReport, check: &str, answer: Answer, name: &str) {
 
 /// Checks that nothing is bad with a server that has nothing, and that at most two things are worth a look.
 #[track_caller]
-fn looks_well(report: &DoctorReport, kind: SubjectKind) {
-    let subject = report.subjects.iter().find(|subject| subject.kind == kind).unwrap();
+fn looks_well(report: &DoctorReport, kind: SubjectKind) -> &SubjectReport {
+    let subject = subject(report, kind);
     assert_eq!(subject.unreachable, None);
     let with = |answer| subject.lines.iter().filter(|line| line.answer == answer).collect::<Vec<_>>();
     assert!(with(Answer::Bad).is_empty() && with(Answer::Look).len() <= 2, "{:#?}", with(Answer::Look));
     // Most of it must have been told, or being well says nothing.
     assert!(with(Answer::Ok).len() > subject.lines.len() / 2, "{:#?}", with(Answer::CannotTell));
+    subject
+}
+
+fn subject(report: &DoctorReport, kind: SubjectKind) -> &SubjectReport {
+    report.subjects.iter().find(|subject| subject.kind == kind).unwrap()
 }
