@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use blobwise::host::disk::{FileSystem, LoopDevice};
 use blobwise::result::disk::{Absent, DiskReport, TestOperation, TestProgram, TestResult};
-use blobwise::result::{RunResult, Status};
+use blobwise::result::Status;
 use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
@@ -213,8 +213,7 @@ fn phases() -> Outcome {
     let phases = ["disk-write", "disk-rewrite", "disk-read", "disk-write-bytes", "disk-read-bytes"];
     let line = "run --stores files/flat,memory --blobs 12 --rounds 1 --scale 0.01 --quiet --dir place --out out --phases fill,";
     std::fs::create_dir(work.path("place")).unwrap();
-    work.say(&format!("{line}{}", phases.join(","))).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&format!("{line}{}", phases.join(",")));
     for phase in phases {
         let cell = |store: &str| result.cell(store, phase).unwrap();
         assert_eq!(cell("memory").status, Status::NotPossible, "it keeps nothing on a disk");

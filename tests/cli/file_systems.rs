@@ -139,8 +139,7 @@ fn limited() -> Outcome {
     let line = format!(
         "run --blobs 2 --rounds 1 --verbose --dir place --out out --on btrfs-raid0,btrfs-raid1@40% {more}"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     let [striped, twice] = result.candidates.as_slice() else { panic!("{:?}", result.candidates) };
     let fact = |name: &str| [striped, twice].map(|candidate| candidate.facts[name].clone());
     assert_eq!(fact("on_device_limit"), ["20000000 B/s"; 2]);
@@ -232,8 +231,7 @@ fn refused() -> Outcome {
     let plan = "on = ['dir', 'reiserfs']\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 3";
     if FileSystem::parse("reiserfs").is_ok_and(|one| one.lacks().is_some()) {
         std::fs::write(work.path("plan.toml"), plan).unwrap();
-        work.say("run plan.toml --rounds 1 --quiet --dir place --out out").ended(0);
-        let result = RunResult::load(&work.path("out"))?;
+        let result = work.result("run plan.toml --rounds 1 --quiet --dir place --out out");
         let status: Vec<Status> = result.candidates.iter().map(|candidate| candidate.status).collect();
         assert_eq!(status, [Status::Measured, Status::NotAvailable]);
     }

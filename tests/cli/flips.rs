@@ -97,8 +97,7 @@ fn changed_under(store: &str) -> Outcome {
 fn says_what_was_read() -> Outcome {
     let (work, _) = prepared();
     let line = "run --files files --stores null,memory,files/hashed,redis --phases fill,read-warm --rounds 2 --quiet --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     let of = |store: &str| -> Vec<Option<VerifiedFrom>> {
         let visits = result.store_rounds.iter().filter(|visit| visit.store == store);
         visits.map(|visit| visit.verified_from).collect()

@@ -68,8 +68,7 @@ fn mapped() -> Outcome {
     let bytes = 40 * 1_000_000;
     let line = "run --stores lmdb,files/hashed --corpus fixed:1000000 --blobs 40 --rounds 1 --phases fill,read-warm \
                 --no-drop-caches --quiet --dir place --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     let cell = |store: &str| result.cell(store, "read-warm").unwrap();
     let (own, beside) = (cell("lmdb").anonymous_peak_bytes.unwrap(), cell("lmdb").mapped_peak_bytes.unwrap());
     assert!(own < bytes / 4 && beside > bytes / 2, "{own} B of its own, {beside} B mapped");

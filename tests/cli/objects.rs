@@ -196,8 +196,7 @@ fn hosts_and_checksums() -> Outcome {
             "run --stores s3 --corpus fixed:11MB --blobs 2 --rounds 1 --phases fill,read-warm,overwrite --quiet --out out \
              --set s3.server={server} --set s3.checksum={checksum} --set s3.style=virtual-host --set s3.multipart=5MiB"
         );
-        work.say(&line).ended(0);
-        let result = RunResult::load(&work.path("out"))?;
+        let result = work.result(&line);
         let told = result.candidates[0].facts.get("checksum").map(|name| name.to_lowercase());
         assert_eq!(told.as_deref(), Some(checksum), "{server}");
     }

@@ -106,8 +106,7 @@ fn measured(store: &'static str) -> Outcome {
         "run --stores files/hashed,{store},{null} --blobs 12 --rounds 2 --durability none \
          --phases fill,read-warm,read-cold,range-random,overwrite,delete-half --quiet --out out"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     let own = result.candidate(store).ok_or("the store is not in the result")?;
     assert_eq!((own.kind, own.adapter.as_str()), (Some(Kind::Server), store));
     assert!(own.options["manifest"].contains("\"name\":\"mystore-"), "{:?}", own.options);

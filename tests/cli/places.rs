@@ -300,8 +300,7 @@ fn large_files() -> Outcome {
         File::create(work.path("files").join(file.to_string()))?.set_len(1_000_000)?;
     }
     let line = "run --files files --stores memory --rounds 1 --phases fill --quiet --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!((200..=250).contains(&result.corpus.blobs), "{} blobs", result.corpus.blobs);
     work.say("run out/plan.toml --quiet --out again").ended(0);
     assert_eq!(RunResult::load(&work.path("again"))?.corpus.digest, result.corpus.digest);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
+use blobwise::result::RunResult;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Failed;
 
@@ -96,6 +97,13 @@ impl Work {
     /// Runs with words separated by spaces.
     pub fn say(&self, line: &str) -> Said {
         self.run(line.split_whitespace())
+    }
+
+    /// Runs a line that must end well, and loads the result in `out`.
+    #[track_caller]
+    pub fn result(&self, line: &str) -> RunResult {
+        self.say(line).ended(0);
+        RunResult::load(&self.path("out")).unwrap()
     }
 
     /// Every path below, with what a change would change: size, time of modification, mode and bytes.

@@ -326,9 +326,8 @@ fn append_only() -> Outcome {
     let work = Work::new();
     let phases = "fill,read-warm,range-head,overwrite,list-all,count-all,back-up,restore,delete-half,reopen,delete-all";
     let stores = "files/hashed,zip,tar";
-    work.say(&format!("run --stores {stores} --blobs 40 --rounds 1 --quiet --phases {phases} --out out"))
-        .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work
+        .result(&format!("run --stores {stores} --blobs 40 --rounds 1 --quiet --phases {phases} --out out"));
     assert_eq!(result.results.len(), 3 * phases.split(',').count());
     for cell in &result.results {
         let (store, phase) = (cell.store.as_str(), cell.phase.as_str());
@@ -348,11 +347,9 @@ fn append_only() -> Outcome {
 fn batches_are_whole() -> Outcome {
     let work = Work::new();
     let phases = "--phases fill,read-warm,read-cold,overwrite,delete-half";
-    work.say(&format!(
+    let result = work.result(&format!(
         "run --stores sqlite,lmdb --blobs 25 --rounds 2 --workers 2 --batch 10 --verify --quiet {phases} --out out"
-    ))
-    .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    ));
     for cell in &result.results {
         assert_eq!((cell.status, cell.blobs_per_op), (Status::Measured, Some(10.0)), "{}", cell.phase);
         let (rounds, batches) = (2, if cell.phase == "delete-half" { 1 } else { 2 });
@@ -378,8 +375,7 @@ fn put_off() -> Outcome {
         overwrite("fours", 4)
     );
     std::fs::write(work.path("plan.toml"), plan)?;
-    work.say("run ./plan.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run ./plan.toml --quiet --out out");
     for cell in &result.results {
         assert!(!cell.rounds.is_empty(), "{}", cell.phase);
         // Nothing is left before the fill, and reads make nothing due.
@@ -430,9 +426,9 @@ fn budget_is_kept() -> Outcome {
 
 fn parts_of_disks() -> Outcome {
     let work = Work::new();
-    work.say("run --stores files/hashed,sqlite,fjall --blobs 40 --rounds 2 --quiet --phases fill --out out")
-        .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(
+        "run --stores files/hashed,sqlite,fjall --blobs 40 --rounds 2 --quiet --phases fill --out out",
+    );
     let shown = work.say("report --tables out").ended(0).stdout;
     assert!(shown.contains("grows    data indexes    dirs    logs"), "{shown}");
     for footprint in &result.footprints {
@@ -494,8 +490,7 @@ fn growth() -> Outcome {
     let work = Work::new();
     let line = "run --grow 100,150,200,300,1k --expect 3k --stores files/flat,sqlite --corpus fixed:1kB --rounds 2 --quiet --no-drop-caches \
                 --phases fill,read-warm,overwrite,delete-some,list-all --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!(result.complete && result.advice.is_none());
     for store in ["files/flat", "sqlite"] {
         let curves = result.curves.iter().filter(|curve| curve.store == store);
@@ -522,8 +517,7 @@ fn ageing() -> Outcome {
     let work = Work::new();
     let line = "run --age 0,0.5,2 --stores files/hashed,sqlite --corpus uniform:500-1500 --blobs 200 --rounds 2 --quiet \
                 --no-drop-caches --phases fill,read-warm --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!(result.complete && result.advice.is_none());
     let corpus = result.corpus.bytes;
     for store in ["files/hashed", "sqlite"] {
@@ -557,8 +551,7 @@ fn one_image() -> Outcome {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = "run --age 0,1 --on ext4 --stores files/hashed,sqlite --corpus uniform:2000-60000 --blobs 60 --rounds 2 --quiet \
                 --no-drop-caches --phases fill,read-warm --verify --dir place --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!(result.complete);
     for store in ["files/hashed[on=ext4]", "sqlite[on=ext4]"] {
         let visits: Vec<&StoreRound> =
@@ -633,8 +626,7 @@ fn hot_share() -> Outcome {
                 [[phase]]\nid = 'cold'\nops = {get = 1.0}\norder = 'zipfian:1.2'\ncount = 2000\ncache = 'cold-start'\n\
                 [[phase]]\nid = 'evenly'\nops = {get = 1.0}\nshare = 1.0\n";
     std::fs::write(work.path("plan.toml"), plan)?;
-    work.say("run plan.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run plan.toml --quiet --out out");
     let of = |store: &str, phase: &str| result.cell(store, phase).and_then(|cell| cell.hot);
     for phase in ["visits", "cold"] {
         let hot = of("sqlite", phase).ok_or(format!("nothing of {phase}"))?;
@@ -652,8 +644,7 @@ fn list_at_a_rate() -> Outcome {
     let plan = "stores = ['memory']\nphases = ['fill', 'visits']\nrounds = 1\n[corpus]\nsource = 'fixed:1kB'\nblobs = 100\n\
                 [[phase]]\nid = 'visits'\nops = { get = 1.0 }\ncount = 50\nrate = 1000.0\n";
     std::fs::write(work.path("plan.toml"), plan)?;
-    work.say("run plan.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run plan.toml --quiet --out out");
     let visits = result.results.iter().find(|cell| cell.phase == "visits").ok_or("no cell of `visits`")?;
     assert_eq!((visits.ops, visits.offered_ops_per_s), (50, Some(1000.0)));
     let fill = result.results.iter().find(|cell| cell.phase == "fill").ok_or("no cell of `fill`")?;
@@ -1155,8 +1146,7 @@ fn mix() -> Outcome {
 
 fn list_of_values() -> Outcome {
     let work = Work::new();
-    work.say("run --stores sqlite --set sqlite.page_size=4096,16384 --blobs 20 --rounds 1 --phases fill --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run --stores sqlite --set sqlite.page_size=4096,16384 --blobs 20 --rounds 1 --phases fill --quiet --out out");
     let labels: Vec<&str> = result.candidates.iter().map(|candidate| candidate.store.as_str()).collect();
     assert_eq!(labels, ["sqlite[page_size=4096]", "sqlite[page_size=16384]"]);
     for candidate in &result.candidates {

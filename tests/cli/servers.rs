@@ -126,12 +126,10 @@ pub fn quick(store: &str, more: &str) -> String {
 /// Side by side, each by its own program: none has checksums of pages, which 18 would make and 15 would not, and each says so.
 fn releases() -> Outcome {
     let work = Work::new();
-    work.say(&quick(
+    let result = work.result(&quick(
         "postgres/bytea",
         "--set postgres.version=installed,17,18 --set postgres.io_method=shipped",
-    ))
-    .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    ));
     let mut majors = Vec::new();
     for candidate in &result.candidates {
         let facts = &candidate.facts;
@@ -450,8 +448,7 @@ fn unflushed_copies() -> Outcome {
     for (method, is_told) in [("O_DIRECT", true), ("fsync", false)] {
         let work = Work::new();
         let theirs = mysql(&[&format!("--innodb-flush-method={method}")]);
-        work.say(&quick("mysql/blob", &format!("--set mysql.url={}", theirs.url))).ended(0);
-        let result = RunResult::load(&work.path("out"))?;
+        let result = work.result(&quick("mysql/blob", &format!("--set mysql.url={}", theirs.url)));
         let is_old = result
             .candidates
             .iter()
@@ -567,9 +564,9 @@ fn dies() -> Outcome {
 /// Where there is a device, and the kernel counts for each process.
 fn moves_for_us() -> Outcome {
     let work = Work::new();
-    work.say("run --stores redis --corpus fixed:100kB --blobs 60 --rounds 1 --phases fill --quiet --out out")
-        .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(
+        "run --stores redis --corpus fixed:100kB --blobs 60 --rounds 1 --phases fill --quiet --out out",
+    );
     let round = &result.results[0].rounds[0];
     if result.machine.device.is_some() {
         assert!(round.own_written_bytes.unwrap() >= round.bytes, "{round:?}");
@@ -583,8 +580,7 @@ fn cold_beside_a_server() -> Outcome {
     let work = Work::new();
     let run =
         "--corpus fixed:1kB --blobs 250 --rounds 2 --phases fill,read-cold,read-again --quiet --out out";
-    work.say(&format!("run --stores files/hashed,nginx {run}")).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&format!("run --stores files/hashed,nginx {run}"));
     for phase in ["read-cold", "read-again"] {
         let cell = |store: &str| {
             result.cell(store, phase).ok_or_else(|| format!("no cell of `{store}` in `{phase}`"))
@@ -606,8 +602,7 @@ fn shared(stores: &str, class: &str) -> Outcome {
     let (family, _) = stores.split_once('/').unwrap_or_default();
     let run = "--blobs 12 --rounds 2 --phases fill,read-warm,overwrite --quiet --dir place --out out";
     let line = format!("run --stores {stores} --durability {class} --set {family}.server=shared {run}");
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     assert_eq!(result.candidates.len(), stores.split(',').count());
     for cell in result.results.iter().filter(|cell| cell.phase == "overwrite") {
         assert_eq!((cell.status, cell.durability.name()), (Status::Measured, class), "{}", cell.store);
@@ -632,8 +627,7 @@ fn indexes(store: &str) -> Outcome {
     let line = format!(
         "run --stores {store},files/hashed --corpus fixed:300 --blobs {BLOBS} --rounds 1 --phases fill --quiet --out out"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     let of = |store: &str| result.footprints.iter().find(|footprint| footprint.store == store).unwrap();
     // Keys of 32 digits: no entry of an index is shorter, and none is as long as key and blob together.
     let index = of(store).index_bytes.ok_or("it tells nothing")?;
