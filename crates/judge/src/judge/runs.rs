@@ -307,11 +307,6 @@ fn settings(old: &CandidateResult, new: &CandidateResult) -> Vec<String> {
     told
 }
 
-/// Returns how a cell's reads are grouped into transactions.
-fn of_reads(cell: &Cell) -> &'static str {
-    if cell.one_transaction { "one a phase" } else { "one an op" }
-}
-
 /// Returns why two cells with the same name measure different things; `None` if they do not.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
@@ -320,23 +315,23 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
     if let Some(why) = silent(old, "old").or_else(|| silent(new, "new")) {
         return Some(why);
     }
-    let share = |cell: &Cell| {
-        cell.cache_proof.as_ref().map_or(String::new(), |proof| format!("{:.2}", proof.sample_share))
+    let conditions = |cell: &Cell| {
+        let share = cell.cache_proof.as_ref().map(|proof| format!("{:.2}", proof.sample_share));
+        let of_reads = if cell.one_transaction { "one a phase" } else { "one an op" };
+        [
+            // Longer passes hit more of the data that they cached themselves.
+            ("share of the keys in a cold pass", share.unwrap_or_default()),
+            ("workers", cell.workers.to_string()),
+            ("transactions of reads", of_reads.to_owned()),
+            ("batch", cell.batch.to_string()),
+            ("class", cell.durability.name().to_owned()),
+            ("cache", format!("{:?}", cell.cache).to_lowercase()),
+            ("offered rate", format!("{:?}", cell.offered_ops_per_s)),
+        ]
     };
-    let pairs = [
-        // Longer passes hit more of the data that they cached themselves.
-        ("share of the keys in a cold pass", share(old), share(new)),
-        ("workers", old.workers.to_string(), new.workers.to_string()),
-        ("transactions of reads", of_reads(old).to_owned(), of_reads(new).to_owned()),
-        ("batch", old.batch.to_string(), new.batch.to_string()),
-        ("class", old.durability.name().to_owned(), new.durability.name().to_owned()),
-        ("cache", format!("{:?}", old.cache).to_lowercase(), format!("{:?}", new.cache).to_lowercase()),
-        ("offered rate", format!("{:?}", old.offered_ops_per_s), format!("{:?}", new.offered_ops_per_s)),
-    ];
-    pairs
-        .into_iter()
-        .find(|(_, old, new)| old != new)
-        .map(|(what, old, new)| format!("{what} {old} and {new}"))
+    let ((what, old), (_, new)) =
+        conditions(old).into_iter().zip(conditions(new)).find(|(old, new)| old != new)?;
+    Some(format!("{what} {old} and {new}"))
 }
 
 /// Returns how two plans define a cell differently; `None` if they do not. Lengths may differ, because rates are means.
