@@ -120,6 +120,15 @@ struct Fault {
     says: &'static str,
 }
 
+const fn fault(
+    name: &'static str,
+    victim: fn(&[Process]) -> i32,
+    signal: Signal,
+    says: &'static str,
+) -> Fault {
+    Fault { name, victim, signal, says }
+}
+
 const CHANGES: [(&str, Change, &str, &[&str]); 6] = [
     ("files/hashed", Change::NoInodes, "loses its inodes", &["has no inode free (0 of "]),
     (
@@ -135,27 +144,12 @@ const CHANGES: [(&str, Change, &str, &[&str]); 6] = [
 ];
 
 const FAULTS: &[Fault] = &[
-    Fault { name: "a killed supervisor", victim: outside, signal: Signal::KILL, says: "the supervisor of" },
-    Fault {
-        name: "a killed supervisor inside",
-        victim: inside,
-        signal: Signal::KILL,
-        says: "the supervisor of",
-    },
-    Fault {
-        name: "a stopped supervisor",
-        victim: outside,
-        signal: Signal::STOP,
-        says: "was stopped by a signal",
-    },
-    Fault {
-        name: "a stopped supervisor inside",
-        victim: inside,
-        signal: Signal::STOP,
-        says: "was stopped by a signal",
-    },
-    Fault { name: "a killed server", victim: server, signal: Signal::KILL, says: "died by signal 9" },
-    Fault { name: "a stopped server", victim: server, signal: Signal::STOP, says: "was stopped by a signal" },
+    fault("a killed supervisor", outside, Signal::KILL, "the supervisor of"),
+    fault("a killed supervisor inside", inside, Signal::KILL, "the supervisor of"),
+    fault("a stopped supervisor", outside, Signal::STOP, "was stopped by a signal"),
+    fault("a stopped supervisor inside", inside, Signal::STOP, "was stopped by a signal"),
+    fault("a killed server", server, Signal::KILL, "died by signal 9"),
+    fault("a stopped server", server, Signal::STOP, "was stopped by a signal"),
 ];
 
 #[derive(Clone, Debug)]
