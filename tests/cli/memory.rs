@@ -12,7 +12,7 @@ use blobwise::stores::{self, Entry};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::obtainable::is_unobtainable;
-use crate::program::{BLOBWISE, Outcome, Work, missing, needing, why_not};
+use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, why_not};
 use crate::signals::{run_until, wait};
 use crate::trials::Trial;
 
@@ -308,7 +308,7 @@ fn refused() -> Outcome {
     let line = "run --memory 25% --stores files/hashed --corpus fixed:100kB --blobs 20 --dir place --out out";
     let mut command = work.command("unshare");
     command.args(["-m", "sh", "-c", READ_ONLY, BLOBWISE]).args(line.split_whitespace());
-    let said = crate::program::finish(&mut command);
+    let said = finish(&mut command);
     let way_out = "systemd-run --user --scope -p Delegate=yes";
     let said = said.refused(&["memory cannot be limited here", way_out, "`--memory none`"]);
     assert!(said.stderr.contains("/sys/fs/cgroup"), "{}", said.stderr);
@@ -317,7 +317,7 @@ fn refused() -> Outcome {
     let line = "run --stores files/hashed --corpus fixed:1kB --blobs 20 --rounds 1 --dir place --out out";
     let mut command = work.command("unshare");
     command.args(["-m", "sh", "-c", READ_ONLY, BLOBWISE]).args(line.split_whitespace());
-    let said = crate::program::finish(&mut command).ended(0);
+    let said = finish(&mut command).ended(0);
     assert!(said.stderr.contains("reads with little memory are left out"), "{}", said.stderr);
     assert!(!said.stdout.contains("read-tight"));
     Ok(())
@@ -340,9 +340,7 @@ fn leaves() -> Outcome {
     std::fs::set_permissions(&liar, std::fs::Permissions::from_mode(0o755))?;
     let line = "run --corpus fixed:100kB --blobs 300 --rounds 2 --stores memcached --phases fill,read-warm \
                 --memory 200% --dir place --out out --quiet";
-    let mut command = work.command(BLOBWISE);
-    command.env("BLOBWISE_MEMCACHED", &liar).args(line.split_whitespace());
-    crate::program::finish(&mut command).ended(0);
+    finish(work.blobwise(line).env("BLOBWISE_MEMCACHED", &liar)).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let why = why_not_ranked(&result, "read-warm");
     assert!(matches!(why, Some(Reason::MemoryOutside { bytes, .. }) if bytes > 30_000_000), "{why:?}");

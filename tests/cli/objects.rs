@@ -11,7 +11,7 @@ use blobwise::result::{RunResult, Status};
 use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::program::{Outcome, Said, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
 use crate::theirs::{CLOSED, on_free_port};
@@ -101,8 +101,8 @@ pub fn connects(port: u16) -> anyhow::Result<()> {
 }
 
 pub fn with_keys(work: &Work, line: &str) -> std::process::Command {
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
+    let mut command = work.blobwise(line);
+    command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
     command.env_remove("AWS_SESSION_TOKEN");
     command
 }

@@ -77,6 +77,13 @@ impl Work {
         command
     }
 
+    /// The program with words separated by spaces, as it is.
+    pub fn blobwise(&self, line: &str) -> Command {
+        let mut command = self.command(BLOBWISE);
+        command.args(line.split_whitespace());
+        command
+    }
+
     /// A run leaves the kernel's caches alone: trials run side by side, and all of them would read their programs and libraries
     /// from the disk again. It says all that it knows, because trials look for what most people need not see at once.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Said {

@@ -20,7 +20,7 @@ use blobwise::store::Durability;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
-use crate::program::{BLOBWISE, Outcome, Work, finish, needing};
+use crate::program::{Outcome, Work, finish, needing};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -893,10 +893,7 @@ fn reported_where_nothing_runs() -> Outcome {
         }
     }
     // Nor is there any program.
-    let nowhere = |line: &str| {
-        let mut command = work.command(BLOBWISE);
-        finish(command.args(line.split_whitespace()).env("PATH", "")).ended(0)
-    };
+    let nowhere = |line: &str| finish(work.blobwise(line).env("PATH", "")).ended(0);
     work.say("report small large --out both").ended(0);
     let judged = |out: &str| -> Result<String, Failed> {
         let result = RunResult::load(&work.path(out))?;

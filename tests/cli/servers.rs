@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::opening;
 use crate::places::{mounted_beside, no_mounts};
-use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::program::{Outcome, Work, finish, missing, needing};
 use crate::results::collapse_whitespace;
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
@@ -146,9 +146,8 @@ fn releases() -> Outcome {
 fn wrong_release() -> Outcome {
     let work = Work::new();
     let refused = |settings: &str, variable: (&str, &str), words: &[&str]| {
-        let mut command = work.command(BLOBWISE);
-        command.args(quick("postgres/bytea", settings).split_whitespace()).env(variable.0, variable.1);
-        crate::program::finish(&mut command).refused(words);
+        let mut command = work.blobwise(&quick("postgres/bytea", settings));
+        finish(command.env(variable.0, variable.1)).refused(words);
     };
     let nothing = ("UNUSED", "");
     let old = "--set postgres.version=17 --set postgres.io_method";
@@ -721,10 +720,8 @@ fn no_data_directory() -> Outcome {
     let real = program.find()?.path;
     executable(&work.path("postgres"), &format!("exec '{}' \"$@\"", real.display()))?;
     executable(&work.path("initdb"), "echo 'initdb: error: no room for a cluster' >&2\nexit 1")?;
-    let mut command = work.command(BLOBWISE);
-    let line = quick("postgres/bytea,files/hashed", "");
-    command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", work.path("postgres"));
-    crate::program::finish(&mut command).ended(1);
+    let mut command = work.blobwise(&quick("postgres/bytea,files/hashed", ""));
+    finish(command.env("BLOBWISE_POSTGRES", work.path("postgres"))).ended(1);
     let result = RunResult::load(&work.path("out"))?;
     for cell in &result.results {
         let expected = if cell.store == "files/hashed" { Status::Measured } else { Status::Failed };
@@ -742,10 +739,8 @@ fn no_data_directory() -> Outcome {
 /// What was named is not replaced by what is found elsewhere: two builds of a server are told apart by it.
 fn other_program() -> Outcome {
     let work = Work::new();
-    let line = quick("postgres/bytea", "");
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", "/bin/echo");
-    crate::program::finish(&mut command)
+    let mut command = work.blobwise(&quick("postgres/bytea", ""));
+    finish(command.env("BLOBWISE_POSTGRES", "/bin/echo"))
         .refused(&["`BLOBWISE_POSTGRES` does not name `postgres`", "/bin/echo"]);
     assert!(work.names(".").is_empty());
     Ok(())
@@ -753,11 +748,10 @@ fn other_program() -> Outcome {
 
 fn missing_program() -> Outcome {
     let work = Work::new();
-    let line = quick("mysql/blob", "");
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).env("HOME", work.path("nobody")).env_remove("XDG_CACHE_HOME");
+    let mut command = work.blobwise(&quick("mysql/blob", ""));
+    command.env("HOME", work.path("nobody")).env_remove("XDG_CACHE_HOME");
     command.env_remove("BLOBWISE_MYSQLD").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let said = crate::program::finish(&mut command).refused(&["no `mysqld` was found", "install it with"]);
+    let said = finish(&mut command).refused(&["no `mysqld` was found", "install it with"]);
     // Debian's mysqld is MariaDB, and is told apart by what it says.
     if Path::new("/usr/sbin/mysqld").exists() {
         assert!(said.stderr.contains("MariaDB"), "{}", said.stderr);

@@ -351,9 +351,7 @@ fn other_server() -> Outcome {
     let run =
         "run plan.toml --stores files/hashed,redis --phases fill,read-warm --verbose --dir place --out out";
     interrupted(&work, run, "read-warm", 3);
-    let mut command = work.command(BLOBWISE);
-    command.args(["run", "--resume", "out"]).env("BLOBWISE_REDIS_URL", "redis://elsewhere");
-    finish(&mut command)
+    finish(work.blobwise("run --resume out").env("BLOBWISE_REDIS_URL", "redis://elsewhere"))
         .refused(&["`redis` had url `` and has `redis://elsewhere`", "`blobwise run out/plan.toml`"]);
     assert_eq!(work.names("place"), ["theirs"]);
     work.say("run --resume out --quiet").ended(0);
