@@ -1,5 +1,6 @@
 //! Servers that play the part of a user's own: private ones of a test, each in a directory of its own, with a password.
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -227,4 +228,18 @@ pub fn mysql(more: &[&str]) -> Theirs {
     let by = if is_old { "IDENTIFIED WITH mysql_native_password BY" } else { "IDENTIFIED BY" };
     std::fs::write(dir.join("first.sql"), users(by)).unwrap();
     started_mysql(work, &program, &first, &[&["--skip-mysqlx"], more].concat())
+}
+
+// ---- Redis and Valkey ------------------------------------------------------------------------------------------------
+
+/// Starts one with these options, and returns its port.
+pub fn redis(store: &str, work: &Work, options: &[&str]) -> (Server, u16) {
+    let (program, dir) = (program(store), work.path("theirs"));
+    std::fs::create_dir(&dir).unwrap();
+    on_free_port(|port| {
+        let launch = Launch::new(&program, &dir).args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
+        let mut server = Server::start(&launch.args(options))?;
+        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?))?;
+        Ok((server, port))
+    })
 }

@@ -1,14 +1,12 @@
 //! Faults in Redis and Valkey, and servers that have none.
 
-use std::net::TcpStream;
-
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
-use blobwise::host::server::{Launch, Server};
+use blobwise::host::server::Server;
 
 use crate::program::{Outcome, Work, finish, missing, needing};
 use crate::servers::{dies_between_looks, doctor, reported, watched_doctor};
-use crate::theirs::{PASSWORD, PATIENCE, on_free_port, program};
+use crate::theirs::{PASSWORD, redis};
 use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
@@ -35,18 +33,8 @@ pub fn trials() -> Vec<Trial> {
 
 /// A server, its URL and its port.
 fn started(store: &str, work: &Work, settings: &[&str]) -> (Server, String, u16) {
-    let dir = work.path("theirs");
-    std::fs::create_dir(&dir).unwrap();
-    let program = program(store);
-    on_free_port(|port| {
-        let launch = Launch::new(&program, &dir)
-            .args(["--bind", "127.0.0.1", "--requirepass", PASSWORD, "--port", &port.to_string()])
-            .args(settings);
-        let mut server = Server::start(&launch)?;
-        let answers = || TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(anyhow::Error::from);
-        server.wait_until_ready(PATIENCE, answers)?;
-        Ok((server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port))
-    })
+    let (server, port) = redis(store, work, &[&["--requirepass", PASSWORD], settings].concat());
+    (server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port)
 }
 
 fn cli(work: &Work, port: u16, words: &[&str]) -> String {
