@@ -349,27 +349,19 @@ fn few_threads() -> [String; 7] {
 }
 
 /// A file system of its own for what a run says.
-const SMALL_OUT: [&str; 7] = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--mount",
-    "sh",
-    "-c",
+const SMALL_OUT: [&str; 7] = with_mounts(
     "mkdir -p out && mount -t tmpfs -o size=8k none out && \"$0\" \"$@\"; code=$?; ls -A out; exit $code",
-];
+);
 
 /// One that has room for the plan and for the result of some visits, until more is made.
-const GROWING_OUT: [&str; 7] = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--mount",
-    "sh",
-    "-c",
+const GROWING_OUT: [&str; 7] = with_mounts(
     "mkdir out && mount -t tmpfs -o size=40k none out && \"$0\" \"$@\"; code=$?; mount -o remount,size=20m out && \
      \"$0\" run --resume out --quiet && cat out/result.json && exit $code",
-];
+);
+
+const fn with_mounts(script: &'static str) -> [&'static str; 7] {
+    ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script]
+}
 
 fn line(more: &str) -> String {
     format!("run --rounds 1 --phases fill,read-warm --no-drop-caches --quiet --dir place --out out {more}")
