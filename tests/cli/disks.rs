@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use blobwise::host::disk::{FileSystem, LoopDevice};
-use blobwise::result::disk::{Absent, DiskReport, TestOperation, TestProgram, TestResult};
 use blobwise::result::Status;
+use blobwise::result::disk::{Absent, DiskReport, TestOperation, TestProgram, TestResult};
 use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
