@@ -602,10 +602,7 @@ fn no_answer() -> Outcome {
         "{answer}"
     );
     // Memcached has no other class, and says so.
-    let class = |store: &str| {
-        let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == "fill");
-        cell.map(|cell| cell.durability)
-    };
+    let class = |store: &str| result.cell(store, "fill").map(|cell| cell.durability);
     assert_eq!(class("memcached"), Some(Durability::None));
     assert_eq!(class("redis"), Some(Durability::OnSync));
     // They are compared with each other at the most. (In a slow build the harness may keep them all from being ranked.)

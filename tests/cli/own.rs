@@ -111,18 +111,15 @@ fn measured(store: &'static str) -> Outcome {
         "run --stores files/hashed,{store},{null} --blobs 12 --rounds 2 --durability none \
          --phases fill,read-warm,read-cold,range-random,overwrite,delete-half --quiet --out out"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
-    let of = |label: &str| result.candidates.iter().find(|candidate| candidate.store == label);
-    let own = of(store).ok_or("the store is not in the result")?;
+    let result = work.result(&line);
+    let own = result.candidate(store).ok_or("the store is not in the result")?;
     assert_eq!((own.kind, own.adapter.as_str()), (Some(Kind::Server), store));
     assert!(own.options["manifest"].contains("\"name\":\"mystore-"), "{:?}", own.options);
-    assert_eq!(of(&null).and_then(|null| null.kind), Some(Kind::Baseline));
+    assert_eq!(result.candidate(&null).and_then(|null| null.kind), Some(Kind::Baseline));
     for cell in result.results.iter().filter(|cell| cell.store == store) {
         assert_ne!(cell.status, Status::Failed, "{}", cell.phase);
     }
-    let cold = result.results.iter().find(|cell| cell.store == store && cell.phase == "read-cold");
-    assert_eq!(cold.map(|cell| cell.status), Some(Status::Measured));
+    assert_eq!(result.cell(store, "read-cold").map(|cell| cell.status), Some(Status::Measured));
     assert!(left(&work).is_empty(), "{:?}", left(&work));
     work.say("report out").ended(0);
     assert_ne!(work.say("compare out out").code, Some(2));

@@ -240,11 +240,8 @@ fn check_versions(client: &mut S3Client, prefix: &str) -> Result<()> {
         );
     }
     // Deletes a missing version: a server that lacks the permission says so, and nothing is deleted.
-    let none = ListEntry {
-        name: format!("{prefix}{MARK}"),
-        bytes: 0,
-        kind: ListEntryKind::Version("null".to_owned()),
-    };
+    let kind = ListEntryKind::Version("null".to_owned());
+    let none = ListEntry { name: format!("{prefix}{MARK}"), bytes: 0, kind };
     explained(
         client.versions(prefix).map(drop).and_then(|()| client.remove(&none)),
         &format!("{keeps}, and its versions may not be listed and deleted"),
@@ -265,11 +262,8 @@ fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
 
 /// Refuses a bucket in which an unfinished multipart upload could not be found or aborted.
 fn check_uploads(client: &mut S3Client, prefix: &str, largest: u64) -> Result<()> {
-    let none = ListEntry {
-        name: format!("{prefix}{MARK}"),
-        bytes: 0,
-        kind: ListEntryKind::Upload("none".to_owned()),
-    };
+    let kind = ListEntryKind::Upload("none".to_owned());
+    let none = ListEntry { name: format!("{prefix}{MARK}"), bytes: 0, kind };
     let outcome = client.uploads(prefix).map(drop).and_then(|()| match client.remove(&none) {
         // Servers report a missing upload in different ways.
         Err(Error::Failed(error)) if error.downcast_ref().is_some_and(is_no_upload) => Ok(()),
