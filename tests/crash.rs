@@ -5,6 +5,9 @@
 
 #[path = "crash/device.rs"]
 mod device;
+#[path = "common/opening.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod opening;
 #[path = "common/trials.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod trials;
@@ -77,8 +80,9 @@ const NONE: &[Durability] = &[Durability::None];
 const ON_SYNC: &[Durability] = &[Durability::OnSync];
 const EACH_WRITE: &[Durability] = &[Durability::EachWrite];
 
-/// The longest come first, so that none of them is left to the end.
-const TESTS: &[Test] = &[
+/// Tests that `./test.sh` leaves to continuous integration: hundreds of cuts of one more server, or file system. They take longest,
+/// and come first, so that none of them is left to the end.
+const LONG: &[Test] = &[
     ("MySQL keeps what it declares in class none", &["ext4"], MYSQL, || keep(&MYSQL[..1], NONE, "ext4")),
     ("MySQL keeps what a sync covered", &["ext4"], MYSQL, || keep(&MYSQL[..1], ON_SYNC, "ext4")),
     ("MySQL keeps what it acknowledged", &["ext4"], MYSQL, || keep(&MYSQL[..1], EACH_WRITE, "ext4")),
@@ -90,7 +94,6 @@ const TESTS: &[Test] = &[
     ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
     ("MariaDB keeps what it declares", &["ext4"], MARIADB, || keep_of_server(MARIADB)),
     ("FerretDB keeps what it declares", &["ext4"], FERRETDB, || keep_of_server(FERRETDB)),
-    ("files and SQLite keep what they declare", &["ext4"], &[], || keep(FILES, Durability::ALL, "ext4")),
     ("all other stores keep what they declare", &["ext4"], &[], || {
         keep(&others_to_keep(), Durability::ALL, "ext4")
     }),
@@ -102,6 +105,10 @@ const TESTS: &[Test] = &[
     ("the three controls hold on XFS", &["xfs"], &[], controlled),
     ("a cause is named on XFS, too", &["xfs"], &[], || caught_on("xfs", Lie::WrongFile, Damage::Wrong)),
     ("a cause is named on btrfs, too", &["btrfs"], &[], || caught_on("btrfs", Lie::WrongFile, Damage::Wrong)),
+];
+
+const SHORT: &[Test] = &[
+    ("files and SQLite keep what they declare", &["ext4"], &[], || keep(FILES, Durability::ALL, "ext4")),
     ("a disk keeps what it is told, and its log makes it again", &["ext4"], &[], disk),
     ("fio finds on a disk what it wrote", &["ext4"], &["fio"], device::raw),
     ("fio finds in a file what it wrote", &["ext4"], &["fio"], device::below_a_file_system),
@@ -172,28 +179,6 @@ const TESTS: &[Test] = &[
     ("a run that is killed while it cuts leaves nothing", &["ext4"], &[], run_killed),
 ];
 
-/// Tests that `./test.sh` leaves to continuous integration: hundreds of cuts of one more server, or file system.
-const LONG: &[&str] = &[
-    "MySQL keeps what it declares in class none",
-    "MySQL keeps what a sync covered",
-    "MySQL keeps what it acknowledged",
-    "MySQL keeps what it acknowledged in chunks",
-    "a known fault of MySQL is told from any other",
-    "PostgreSQL keeps what it declares",
-    "an honest store is not accused in 1,000 cuts",
-    "MariaDB keeps what it declares",
-    "FerretDB keeps what it declares",
-    "all other stores keep what they declare",
-    "files and a database keep it on XFS",
-    "files and a database keep it on btrfs",
-    "the three controls hold on XFS",
-    "a cause is named on XFS, too",
-    "a cause is named on btrfs, too",
-    "Redis keeps what it declares",
-    "Valkey keeps what it declares",
-    "object stores keep what they declare",
-];
-
 /// Names the one test that this process does.
 const ONE: &str = "BLOBWISE_CRASH_TEST";
 /// A directory in which these processes keep what stores need once: a database that was made is copied by the other tests.
@@ -201,16 +186,18 @@ const CACHE: &str = "BLOBWISE_CRASH_CACHE";
 
 #[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     if let Ok(one) = std::env::var(ONE) {
-        let test = TESTS.iter().find(|(name, ..)| *name == one);
+        let test = LONG.iter().chain(SHORT).find(|(name, ..)| *name == one);
         return ExitCode::from(u8::from(!test.is_some_and(is_passed)));
     }
     let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_meant =
         |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
-    let names = TESTS.iter().map(|(name, ..)| *name).filter(|name| is_meant(name));
-    let names: Vec<&str> = names.filter(|name| trials::is_asked_for(LONG.contains(name))).collect();
+    let asked =
+        [(LONG, true), (SHORT, false)].into_iter().filter(|(_, is_long)| trials::is_asked_for(*is_long));
+    let names = asked.flat_map(|(tests, _)| tests).map(|(name, ..)| *name);
+    let names: Vec<&str> = names.filter(|name| is_meant(name)).collect();
     let Ok(cache) = tempfile::tempdir() else { return ExitCode::FAILURE };
     // A test waits for its disk half of the time.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -265,16 +252,6 @@ fn is_passed((name, kinds, stores, test): &Test) -> bool {
         Err(why) => println!("test {name} ... FAILED ({took:.1} s)\n{why:#}"),
     }
     outcome.is_ok()
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(
-    unsafe_code,
-    reason = "setting a variable is unsafe beside other threads, of which there are none yet"
-)]
-fn name_the_supervisor() {
-    // SAFETY: the first thing this process does; no other thread reads the environment.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
 }
 
 /// Why a store, or a program, cannot run here, if so.
@@ -362,7 +339,7 @@ const LITTLE: Duration = Duration::from_secs(8);
 
 /// While it is filled, and while it is looked at. The next one is as if nothing had been.
 fn silent() -> Result<()> {
-    let honest = candidate(Lie::Nothing)?;
+    let honest = candidate(Lie::Nothing);
     let class = Durability::EachWrite;
     let trial = Trial::new(&honest, class);
     let after = |writes| Faults { silent_after: Some(writes), ..Faults::default() };
@@ -383,7 +360,7 @@ fn silent() -> Result<()> {
 }
 
 fn never_returns() -> Result<()> {
-    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NeverReturns)?);
+    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NeverReturns));
     let class = Durability::EachWrite;
     let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
     let trial = Trial::new(&liar, class);
@@ -396,7 +373,7 @@ fn never_returns() -> Result<()> {
 /// A start that hangs by chance is no damage, and one that hangs again is.
 fn hangs() -> Result<()> {
     for (lie, has_opened) in [(Lie::HangsOnce, true), (Lie::Hangs, false)] {
-        let (dir, liar) = (tempfile::tempdir()?, candidate(lie)?);
+        let (dir, liar) = (tempfile::tempdir()?, candidate(lie));
         let lab = Lab::new(dir.path(), "ext4")?.waiting(LITTLE);
         let trial = Trial::new(&liar, Durability::EachWrite);
         let bench = lab.record(&trial, 1)?;
@@ -622,7 +599,8 @@ impl Session for FilesSession<'_> {
     }
 }
 
-fn open(setup: &Setup, lie: Lie) -> blobwise::store::Result<Box<dyn Store>> {
+fn open(setup: &Setup) -> blobwise::store::Result<Box<dyn Store>> {
+    let lie = lie_of(setup.options);
     let mark = setup.dir.join("open");
     if lie == Lie::Refuses {
         if mark.exists() {
@@ -654,29 +632,17 @@ fn open_sqlite(setup: &Setup) -> blobwise::store::Result<Box<dyn Store>> {
     (sqlite.open)(&Setup { dir: &dir, options: &options, ..setup.clone() })
 }
 
-/// A function for each lie: an adapter's is no closure.
-type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
-const OPEN: [Open; 14] = [
-    |setup| open(setup, LIES[0]),
-    |setup| open(setup, LIES[1]),
-    |setup| open(setup, LIES[2]),
-    |setup| open(setup, LIES[3]),
-    |setup| open(setup, LIES[4]),
-    |setup| open(setup, LIES[5]),
-    |setup| open(setup, LIES[6]),
-    |setup| open(setup, LIES[7]),
-    |setup| open(setup, LIES[8]),
-    |setup| open(setup, LIES[9]),
-    |setup| open(setup, LIES[10]),
-    |setup| open(setup, LIES[11]),
-    |setup| open(setup, LIES[12]),
-    |setup| open(setup, LIES[13]),
-];
+/// Option that names a lie.
+const LIE: &str = "lie";
+
+fn lie_of(options: &Options) -> Lie {
+    let is_it = |lie: &&Lie| format!("{lie:?}") == options.text(LIE);
+    LIES.iter().find(is_it).copied().unwrap_or(Lie::Nothing)
+}
 
 /// A candidate that promises to lose nothing.
-fn candidate(lie: Lie) -> Result<Candidate> {
-    let place = LIES.iter().position(|known| *known == lie).unwrap_or(0);
-    let adapter: &'static Adapter = Box::leak(Box::new(Adapter {
+fn candidate(lie: Lie) -> Candidate {
+    static LIAR: Adapter = Adapter {
         name: "liar",
         about: "files that are wrong on purpose",
         kind: Kind::Embedded,
@@ -684,22 +650,23 @@ fn candidate(lie: Lie) -> Result<Candidate> {
         options: &[],
         caps: |_| Capabilities::ALL,
         loss: |_, _| Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
-        integrity: match lie {
-            Lie::Nothing | Lie::ChecksNothing => |_, _| Integrity::Checksums,
-            _ => |_, _| Integrity::Unchecked,
+        integrity: |options, _| match lie_of(options) {
+            Lie::Nothing | Lie::ChecksNothing => Integrity::Checksums,
+            _ => Integrity::Unchecked,
         },
         traits: |_| Traits::default(),
         memory: |_| CacheRecommendation::NO_CACHE,
         needs: Needs::NOTHING,
-        open: OPEN[place],
-    }));
-    Ok(Candidate { label: format!("liar, {lie:?}"), adapter, options: Options::default() })
+        open,
+    };
+    let options = Options::new([(LIE.to_owned(), format!("{lie:?}"))].into());
+    Candidate { label: format!("liar, {lie:?}"), adapter: &LIAR, options }
 }
 
 fn cuts_of(kind: &str, lie: Lie, cuts: usize) -> Result<PowerCutResults> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), kind)?;
-    let candidate = candidate(lie)?;
+    let candidate = candidate(lie);
     let class = Durability::EachWrite;
     try_cuts(&lab, &Trial::new(&candidate, class), cuts, 1, &mut |_| ())
 }
@@ -771,7 +738,7 @@ fn no_room() -> Result<()> {
     // SAFETY: this process has one thread.
     unsafe { std::env::set_var("TMPDIR", full.path()) };
     let filled = std::fs::write(full.path().join("all"), vec![0; 128 << 10]);
-    let refuses = candidate(Lie::Refuses)?;
+    let refuses = candidate(Lie::Refuses);
     let line = line(&lab, &Trial::new(&refuses, Durability::EachWrite), 4, 1, true, &mut |_| ());
     rustix::mount::unmount(full.path(), rustix::mount::UnmountFlags::DETACH)?;
     let why = line.failed.as_deref().unwrap_or_default();
@@ -783,7 +750,7 @@ fn no_room() -> Result<()> {
 fn with<T>(lie: Lie, act: impl FnOnce(&Lab, &Trial<'_>) -> Result<T>) -> Result<T> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), "ext4")?;
-    let candidate = candidate(lie)?;
+    let candidate = candidate(lie);
     let class = Durability::EachWrite;
     act(&lab, &Trial::new(&candidate, class))
 }
@@ -796,18 +763,9 @@ fn flips_of(lie: Lie) -> Result<FlipResults> {
     with(lie, |lab, trial| try_flips(lab, trial, 11, 1))
 }
 
-/// Errors of writes and of flushes.
-const WRITTEN: [ErrorKind; 6] = [
-    ErrorKind::ALL[0],
-    ErrorKind::ALL[1],
-    ErrorKind::ALL[2],
-    ErrorKind::ALL[3],
-    ErrorKind::ALL[4],
-    ErrorKind::ALL[5],
-];
-
 fn swallows() -> Result<()> {
-    let errors = with(Lie::Swallows, |lab, trial| try_errors(lab, trial, &WRITTEN, 1, 1))?;
+    // Errors of writes and of flushes.
+    let errors = with(Lie::Swallows, |lab, trial| try_errors(lab, trial, &ErrorKind::ALL[..6], 1, 1))?;
     let broken =
         |of: RequestKind| errors.cases.iter().filter(|case| case.breaks && case.kind.of == of).count();
     ensure!(broken(RequestKind::Write) > 0 && broken(RequestKind::Flush) > 0, "{errors:#?}");
@@ -840,8 +798,10 @@ fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Res
 
 /// A catalogue that is ahead of the blobs: the cause names the file whose bytes came too late.
 fn hasty() -> Result<()> {
-    let own = Options::new([("catalogue".to_owned(), "own".to_owned())].into());
-    let hasty = Candidate { options: own, ..candidate(Lie::CataloguesFirst)? };
+    let liar = candidate(Lie::CataloguesFirst);
+    let mut options = liar.options.values().clone();
+    options.insert("catalogue".to_owned(), "own".to_owned());
+    let hasty = Candidate { options: Options::new(options), ..liar };
     let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 10)?;
     let only_dangling = finding.damaged.iter().all(|sort| sort.damage == Damage::Dangling);
     ensure!(finding.damages() > 0 && only_dangling, "{finding:?}");
@@ -958,6 +918,7 @@ fn mysql() -> Result<&'static Adapter> {
 
 /// 9.7.4 does not survive that this one page is torn, and every other page that keeps it from starting is a fault of somebody's.
 fn known_fault() -> Result<()> {
+    type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
     let pages: [(Open, bool); 2] = [
         (|setup| torn_mysql(setup, ("ibdata1", 5)), true),
         (|setup| torn_mysql(setup, ("ibdata1", 0)), false),
@@ -1050,7 +1011,7 @@ fn syncs_behind_a_failed_one() -> Result<()> {
         on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(candidate, dir, switch))
             .with_context(|| candidate.label.clone())?;
     }
-    let liar = Candidate { label: "liar".to_owned(), ..candidate(Lie::Swallows)? };
+    let liar = Candidate { label: "liar".to_owned(), ..candidate(Lie::Swallows) };
     let caught = on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(&liar, dir, switch));
     ensure!(caught.is_err(), "a store that swallows errors is not caught");
     Ok(())
@@ -1080,22 +1041,8 @@ fn on_a_disk_that_refuses_one_write(work: &dyn Fn(&Path, &Switch) -> Result<()>)
 
 fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Result<()> {
     let Candidate { adapter, options, .. } = candidate;
-    let common = Common::new(dir.join("common"));
-    let setup = Setup {
-        dir: &dir.join("store"),
-        common: &common,
-        mode: Mode::Create,
-        durability: Durability::OnSync,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: 64 << 10,
-        store_bytes_max: 8 << 20,
-        keys_max: 3,
-        workers: 1,
-        op_timeout: Duration::from_secs(10),
-        options,
-        join_token: None,
-    };
+    let (place, common) = (dir.join("store"), Common::new(dir.join("common")));
+    let setup = Setup { store_bytes_max: 8 << 20, ..opening::small(&place, &common, options) };
     std::fs::create_dir(setup.dir)?;
     let store = (adapter.open)(&setup)?;
     let mut session = store.session()?;
@@ -1185,7 +1132,7 @@ fn several() -> Result<()> {
         ensure!(LossVerdict::judge(trial.declared(), &finding) == LossVerdict::Confirmed, "{finding:?}");
     }
     // What is wrong is seen with several as with one.
-    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
+    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush));
     let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
     let class = Durability::EachWrite;
     let trial = Trial::new(&liar, class);
@@ -1391,7 +1338,7 @@ fn planned() -> Result<()> {
     ensure!(one.controls.len() == 3 && one.controls == other.controls, "{:?}", other.controls);
     let course = |cuts: &Cuts| cuts.line.finding.clone().map(|found| found.course);
     ensure!(course(one) != course(other), "both rounds made the same cuts");
-    let cell = result.results.iter().find(|cell| cell.store == "memory" && cell.phase == "crash");
+    let cell = result.cell("memory", "crash");
     let why = cell.and_then(|cell| cell.reason.clone()).unwrap_or_default();
     ensure!(why.contains("keeps nothing on a disk that a power cut"), "{why}");
     let answer = result.answer.join("\n");
@@ -1418,27 +1365,16 @@ fn no_right() -> Result<()> {
     let program = dir.path().join("blobwise");
     std::fs::copy(BLOBWISE, &program)?;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
-    let as_nobody = |words: &[&str]| {
+    let as_nobody = |line: &str| {
         let mut command = Command::new(&program);
-        command.args(words).uid(NOBODY).gid(NOBODY).current_dir(dir.path());
+        command.args(line.split(' ')).uid(NOBODY).gid(NOBODY).current_dir(dir.path());
         command.env("BLOBWISE_SUPERVISOR", &program);
         said_by(&mut command)
     };
-    let (code, said) = as_nobody(&["crash", "--cuts", "2"])?;
+    let (code, said) = as_nobody("crash --cuts 2")?;
     ensure!(code == Some(2) && said.contains("the right to mount: run as root"), "{code:?}: {said}");
-    let words = [
-        "run",
-        "--stores",
-        "files/hashed",
-        "--phases",
-        "fill,crash",
-        "--blobs",
-        "4",
-        "--rounds",
-        "1",
-        "--quiet",
-    ];
-    let (code, said) = as_nobody(&words)?;
+    let (code, said) =
+        as_nobody("run --stores files/hashed --phases fill,crash --blobs 4 --rounds 1 --quiet")?;
     ensure!(code == Some(0) && said.contains("the right to mount: run as root"), "{code:?}: {said}");
     Ok(())
 }

@@ -11,20 +11,17 @@ mod mongodb;
 #[cfg(feature = "mssql")]
 #[path = "doctor/mssql.rs"]
 mod mssql;
-#[cfg(feature = "mysql")]
 #[path = "doctor/mysql.rs"]
 mod mysql;
 #[cfg(feature = "mssql")]
 #[path = "common/tds.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod peer;
-#[cfg(feature = "postgres")]
 #[path = "doctor/postgres.rs"]
 mod postgres;
 #[path = "cli/program.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod program;
-#[cfg(feature = "redis")]
 #[path = "doctor/redis.rs"]
 mod redis;
 #[path = "doctor/servers.rs"]
@@ -41,21 +38,18 @@ use std::process::ExitCode;
 
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
-use blobwise::doctor::report::{CheckReport, DoctorReport};
+use blobwise::doctor::report::{CheckReport, DoctorReport, SubjectReport};
 
 use self::program::{Said, Work};
 
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let mut trials = machine::trials();
     trials.extend(watched::trials());
-    #[cfg(feature = "postgres")]
     trials.extend(postgres::trials());
-    #[cfg(feature = "mysql")]
     trials.extend(mysql::trials());
     #[cfg(feature = "mongodb")]
     trials.extend(mongodb::trials());
-    #[cfg(feature = "redis")]
     trials.extend(redis::trials());
     #[cfg(feature = "mssql")]
     trials.extend(mssql::trials());
@@ -65,13 +59,6 @@ fn main() -> ExitCode {
 /// Whether a trial is left to continuous integration: those of drivers that the default build does not have.
 fn is_long(name: &str) -> bool {
     ["ferretdb:", "mssql by a peer:"].iter().any(|driver| name.starts_with(driver))
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", program::BLOBWISE) };
 }
 
 /// What a command wrote to `report.json`.
@@ -110,11 +97,16 @@ fn found(report: &DoctorReport, check: &str, answer: Answer, name: &str) {
 
 /// Checks that nothing is bad with a server that has nothing, and that at most two things are worth a look.
 #[track_caller]
-fn looks_well(report: &DoctorReport, kind: SubjectKind) {
-    let subject = report.subjects.iter().find(|subject| subject.kind == kind).unwrap();
+fn looks_well(report: &DoctorReport, kind: SubjectKind) -> &SubjectReport {
+    let subject = subject(report, kind);
     assert_eq!(subject.unreachable, None);
     let with = |answer| subject.lines.iter().filter(|line| line.answer == answer).collect::<Vec<_>>();
     assert!(with(Answer::Bad).is_empty() && with(Answer::Look).len() <= 2, "{:#?}", with(Answer::Look));
     // Most of it must have been told, or being well says nothing.
     assert!(with(Answer::Ok).len() > subject.lines.len() / 2, "{:#?}", with(Answer::CannotTell));
+    subject
+}
+
+fn subject(report: &DoctorReport, kind: SubjectKind) -> &SubjectReport {
+    report.subjects.iter().find(|subject| subject.kind == kind).unwrap()
 }

@@ -31,7 +31,7 @@ mod memory;
 mod ports;
 
 use file_systems::Change;
-use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start, start_in_step};
+use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start, start_in_step, why_not};
 
 use crate::trials::Trial;
 
@@ -120,6 +120,15 @@ struct Fault {
     says: &'static str,
 }
 
+const fn fault(
+    name: &'static str,
+    victim: fn(&[Process]) -> i32,
+    signal: Signal,
+    says: &'static str,
+) -> Fault {
+    Fault { name, victim, signal, says }
+}
+
 const CHANGES: [(&str, Change, &str, &[&str]); 6] = [
     ("files/hashed", Change::NoInodes, "loses its inodes", &["has no inode free (0 of "]),
     (
@@ -135,27 +144,12 @@ const CHANGES: [(&str, Change, &str, &[&str]); 6] = [
 ];
 
 const FAULTS: &[Fault] = &[
-    Fault { name: "a killed supervisor", victim: outside, signal: Signal::KILL, says: "the supervisor of" },
-    Fault {
-        name: "a killed supervisor inside",
-        victim: inside,
-        signal: Signal::KILL,
-        says: "the supervisor of",
-    },
-    Fault {
-        name: "a stopped supervisor",
-        victim: outside,
-        signal: Signal::STOP,
-        says: "was stopped by a signal",
-    },
-    Fault {
-        name: "a stopped supervisor inside",
-        victim: inside,
-        signal: Signal::STOP,
-        says: "was stopped by a signal",
-    },
-    Fault { name: "a killed server", victim: server, signal: Signal::KILL, says: "died by signal 9" },
-    Fault { name: "a stopped server", victim: server, signal: Signal::STOP, says: "was stopped by a signal" },
+    fault("a killed supervisor", outside, Signal::KILL, "the supervisor of"),
+    fault("a killed supervisor inside", inside, Signal::KILL, "the supervisor of"),
+    fault("a stopped supervisor", outside, Signal::STOP, "was stopped by a signal"),
+    fault("a stopped supervisor inside", inside, Signal::STOP, "was stopped by a signal"),
+    fault("a killed server", server, Signal::KILL, "died by signal 9"),
+    fault("a stopped server", server, Signal::STOP, "was stopped by a signal"),
 ];
 
 #[derive(Clone, Debug)]
@@ -264,15 +258,7 @@ fn wrapped(work: &Work, wrapper: &[impl AsRef<OsStr>]) -> Command {
 
 /// Why something cannot be tried on this machine.
 fn refused(wrapper: &[impl AsRef<OsStr>]) -> Option<String> {
-    let name = wrapper[0].as_ref();
-    let output = Command::new(name).args(&wrapper[1..]).arg("true").output();
-    match output {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => {
-            Some(format!("`{}`: {}", name.display(), String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => Some(format!("no `{}`: {error}", name.display())),
-    }
+    why_not(Command::new(&wrapper[0]).args(&wrapper[1..]).arg("true"))
 }
 
 /// Waits for the end, which must come. What is said is read meanwhile: somebody who says much waits for that.
@@ -304,8 +290,7 @@ fn nothing_is_left(work: &Work) {
 /// The reason for which a candidate failed; the other one was measured.
 fn reason(work: &Work, store: &str) -> String {
     let result = RunResult::load(&work.path("out")).unwrap();
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = |store: &str| result.candidate(store).unwrap();
     assert_eq!(candidate("files/hashed").status, Status::Measured, "{:?}", candidate("files/hashed").reason);
     let figures = result.results.iter().filter(|cell| cell.store == "files/hashed");
     assert!(
@@ -364,27 +349,19 @@ fn few_threads() -> [String; 7] {
 }
 
 /// A file system of its own for what a run says.
-const SMALL_OUT: [&str; 7] = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--mount",
-    "sh",
-    "-c",
+const SMALL_OUT: [&str; 7] = with_mounts(
     "mkdir -p out && mount -t tmpfs -o size=8k none out && \"$0\" \"$@\"; code=$?; ls -A out; exit $code",
-];
+);
 
 /// One that has room for the plan and for the result of some visits, until more is made.
-const GROWING_OUT: [&str; 7] = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--mount",
-    "sh",
-    "-c",
+const GROWING_OUT: [&str; 7] = with_mounts(
     "mkdir out && mount -t tmpfs -o size=40k none out && \"$0\" \"$@\"; code=$?; mount -o remount,size=20m out && \
      \"$0\" run --resume out --quiet && cat out/result.json && exit $code",
-];
+);
+
+const fn with_mounts(script: &'static str) -> [&'static str; 7] {
+    ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script]
+}
 
 fn line(more: &str) -> String {
     format!("run --rounds 1 --phases fill,read-warm --no-drop-caches --quiet --dir place --out out {more}")
@@ -405,8 +382,7 @@ fn no_threads() -> Outcome {
     );
     ended(start(&mut command)).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        result.candidates.iter().find(|candidate| candidate.store == "files/hashed").ok_or("no candidate")?;
+    let candidate = result.candidate("files/hashed").ok_or("no candidate")?;
     let reason = candidate.reason.as_deref().unwrap_or_default();
     assert!(candidate.status == Status::Failed && reason.contains("no thread for worker"), "{candidate:?}");
     assert!(reason.contains("of 64"), "{reason}");
@@ -483,8 +459,7 @@ fn large_files() -> Outcome {
     std::fs::remove_dir(work.path("place"))?;
     let said = run(&work, &LIMIT, &line("--stores sqlite,memory --corpus fixed:5MB --blobs 4")).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = |store: &str| result.candidate(store).unwrap();
     assert_eq!(candidate("memory").status, Status::Measured, "{}", said.stdout);
     let reason = candidate("sqlite").reason.clone().unwrap_or_default();
     let words = ["File too large", "no file of this process may have more than 12 MB (`ulimit -f`)"];

@@ -5,6 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "common/opening.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod opening;
+
 use blobwise::engine::work::ResolvePlan;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,7 +20,7 @@ use blobwise::redact;
 use blobwise::report;
 use blobwise::result::RunResult;
 use blobwise::result::compared::CompareOptions;
-use blobwise::store::{Adapter, Common, Durability, Mode, Options, Setup, Values};
+use blobwise::store::{Adapter, Common, Durability, Options, Setup, Values};
 use blobwise::stores;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
@@ -373,19 +377,9 @@ fn opened(adapter: &'static Adapter, url: &str) -> Option<String> {
     let (options, dir) = (Options::new(options), tempfile::tempdir().unwrap());
     let common = Common::new(dir.path().join("common"));
     let setup = Setup {
-        dir: dir.path(),
-        common: &common,
-        mode: Mode::Create,
         durability: Durability::None,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: 1 << 10,
-        store_bytes_max: 1 << 20,
-        keys_max: 10,
-        workers: 1,
         op_timeout: Duration::from_millis(200),
-        options: &options,
-        join_token: None,
+        ..opening::small(dir.path(), &common, &options)
     };
     (adapter.open)(&setup).err().map(|error| redact::of_error(&format!("{:#}", anyhow::Error::from(error))))
 }

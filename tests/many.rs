@@ -8,6 +8,7 @@
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod trials;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::Duration;
@@ -152,7 +153,7 @@ fn far_away([port, target, round_trip]: &[String; 3]) -> ExitCode {
 }
 
 /// Three hosts of which each has an address, and the third does not see the directory of the run; servers are on a fourth.
-fn on_hosts(home: &Home, (servers, programs): Programs<'_>, of: &[&str]) -> Command {
+fn on_hosts(home: &Home, (servers, programs): Programs<'_>, of: &str) -> Command {
     let mut command = apart();
     command.args(["bash", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/hosts.sh")]);
     command.arg(home.0.path()).args(["3", servers, BLOBWISE]).args(home.run(of)).envs(programs);
@@ -161,7 +162,7 @@ fn on_hosts(home: &Home, (servers, programs): Programs<'_>, of: &[&str]) -> Comm
 
 /// The launcher with so many clients of this program. What it keeps meanwhile is in `home`: two launchers that start at once in one
 /// directory both make its `ompi.HOST.UID`, and the second gives up.
-fn mpirun(home: &Home, clients: usize, arguments: &[&str]) -> Command {
+fn mpirun(home: &Home, clients: usize, arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "100", "mpirun", "--allow-run-as-root", "--oversubscribe"]);
     command.args(["--mca", "orte_tmpdir_base"]).arg(home.0.path());
@@ -187,14 +188,14 @@ impl Home {
     }
 
     /// The arguments of a run of a small corpus there.
-    fn run(&self, of: &[&str]) -> Vec<String> {
+    fn run(&self, of: &str) -> Vec<String> {
         self.run_on(&["--corpus", "uniform:100-9000", "--blobs", "300"], of)
     }
 
     /// The arguments of a run of a corpus there.
-    fn run_on(&self, corpus: &[&str], of: &[&str]) -> Vec<String> {
-        let words = ["run", "--quiet"].iter().chain(corpus).chain(of);
-        let mut all: Vec<String> = words.map(|word| (*word).to_owned()).collect();
+    fn run_on(&self, corpus: &[&str], of: &str) -> Vec<String> {
+        let words = ["run", "--quiet"].into_iter().chain(corpus.iter().copied()).chain(of.split_whitespace());
+        let mut all: Vec<String> = words.map(str::to_owned).collect();
         all.extend(["--dir".to_owned(), self.place().display().to_string()]);
         all.extend(["--out".to_owned(), self.out().display().to_string()]);
         all
@@ -218,14 +219,13 @@ impl Home {
     }
 }
 
-fn done(home: &Home, clients: usize, of: &[&str]) -> Value {
+fn done(home: &Home, clients: usize, of: &str) -> Value {
     ended(home, clients, &home.run(of))
 }
 
 /// The result of a run with these arguments.
 fn ended(home: &Home, clients: usize, arguments: &[String]) -> Value {
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let Output { status, stdout, stderr } = mpirun(home, clients, &arguments).output().unwrap();
+    let Output { status, stdout, stderr } = mpirun(home, clients, arguments).output().unwrap();
     let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).join("\n");
     assert!(status.success(), "{clients} clients: {said}");
     assert_eq!(home.left(), [] as [PathBuf; 0]);
@@ -269,8 +269,7 @@ fn check_clients(result: &Value, clients: usize) -> usize {
 fn one_two_and_four() {
     for clients in [1, 2, 4] {
         let home = Home::new();
-        let of = ["--stores", "null,nginx", "--phases", "fill,read-warm", "--rounds", "1"];
-        let result = done(&home, clients, &of);
+        let result = done(&home, clients, "--stores null,nginx --phases fill,read-warm --rounds 1");
         if clients == 1 {
             // As it is without a launcher.
             assert!(result["clients"].is_null(), "{}", result["clients"]);
@@ -287,18 +286,9 @@ fn one_two_and_four() {
 
 fn written() {
     let home = Home::new();
-    let of = [
-        "--stores",
-        "files/hashed,postgres/bytea,memcached,mariadb/blob",
-        "--phases",
-        "fill,overwrite,read-copy,delete-half",
-        "--rounds",
-        "1",
-        "--workers",
-        "2",
-        "--verify",
-    ];
-    let result = done(&home, 3, &of);
+    let of = "--stores files/hashed,postgres/bytea,memcached,mariadb/blob \
+              --phases fill,overwrite,read-copy,delete-half --rounds 1 --workers 2 --verify";
+    let result = done(&home, 3, of);
     assert_eq!(check_clients(&result, 3), 16);
     // Rank 0 has compared every blob after each phase that writes, and at the end.
     for visit in result["store_rounds"].as_array().unwrap() {
@@ -313,19 +303,8 @@ fn written() {
 
 fn each() {
     let home = Home::new();
-    let phases = "fill,read-warm,overwrite,delete-half";
-    let of = [
-        "--stores",
-        "sqlite,lmdb,null",
-        "--phases",
-        phases,
-        "--rounds",
-        "1",
-        "--workers",
-        "2",
-        "--each-rank",
-    ];
-    let result = done(&home, 3, &of);
+    let of = "--stores sqlite,lmdb,null --phases fill,read-warm,overwrite,delete-half --rounds 1 --workers 2 --each-rank";
+    let result = done(&home, 3, of);
     assert_eq!(check_clients(&result, 3), 12);
     for cell in result["results"].as_array().unwrap() {
         let is_shared = cell["store"] == "null";
@@ -363,19 +342,8 @@ fn each() {
 
 fn rate() {
     let home = Home::new();
-    let of = [
-        "--stores",
-        "null",
-        "--phases",
-        "fill,read-warm",
-        "--rounds",
-        "1",
-        "--rate",
-        "1000",
-        "--arrivals",
-        "constant",
-    ];
-    let result = done(&home, 3, &of);
+    let of = "--stores null --phases fill,read-warm --rounds 1 --rate 1000 --arrivals constant";
+    let result = done(&home, 3, of);
     let (_, read) = rounds(&result).find(|(phase, _)| *phase == "read-warm").unwrap();
     let ops: Vec<u64> =
         read["clients"].as_array().unwrap().iter().map(|row| row["ops"].as_u64().unwrap()).collect();
@@ -394,8 +362,8 @@ fn replayed() {
     };
     std::fs::write(&log, "time,op,key,bytes\n".to_owned() + &(0..400).map(line).collect::<String>()).unwrap();
     let corpus = ["--trace", log.to_str().unwrap(), "--sample", "100%"];
-    let of = ["--stores", "null,files/hashed", "--phases", "fill,replay", "--rounds", "1", "--speed", "2"];
-    let result = ended(&home, 3, &home.run_on(&corpus, &of));
+    let of = "--stores null,files/hashed --phases fill,replay --rounds 1 --speed 2";
+    let result = ended(&home, 3, &home.run_on(&corpus, of));
     assert_eq!(check_clients(&result, 3), 4);
     for (_, replay) in rounds(&result).filter(|(phase, _)| *phase == "replay") {
         assert_eq!((&replay["ops"], &replay["replayed"]["requests"]), (&400.into(), &400.into()));
@@ -441,16 +409,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 fn killed() {
     let home = Home::new();
-    let arguments = home.run(&[
-        "--stores",
-        "null,postgres/bytea,sqlite",
-        "--phases",
-        "fill,read-warm",
-        "--rounds",
-        "500",
-        "--each-rank",
-    ]);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments =
+        home.run("--stores null,postgres/bytea,sqlite --phases fill,read-warm --rounds 500 --each-rank");
     #[expect(
         clippy::disallowed_methods,
         reason = "`timeout` ends the launcher, and the launcher its processes"
@@ -472,12 +432,11 @@ fn killed() {
 }
 
 fn hosts() {
-    const REDIS: [&str; 6] =
-        ["--set", "redis.url=redis://10.0.0.9:6379", "--durability", "none", "--phases", "fill,read-warm"];
+    const REDIS: &str = "--set redis.url=redis://10.0.0.9:6379 --durability none --phases fill,read-warm";
     let home = Home::new();
-    let run = |home: &Home, rest: &[&'static str]| on_hosts(home, redis().unwrap(), &[&REDIS, rest].concat());
+    let run = |home: &Home, rest: &str| on_hosts(home, redis().unwrap(), &format!("{REDIS} {rest}"));
     let Output { status, stderr, .. } =
-        run(&home, &["--stores", "redis,sqlite", "--each-rank", "--rounds", "1"]).output().unwrap();
+        run(&home, "--stores redis,sqlite --each-rank --rounds 1").output().unwrap();
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     assert_eq!(home.left(), [] as [PathBuf; 0]);
     let result = home.result();
@@ -487,7 +446,7 @@ fn hosts() {
     for (store, why) in
         [("redis,nginx", "is on another host or network"), ("redis,files/hashed", "on `h3` does not see")]
     {
-        let Output { status, stderr, .. } = run(&Home::new(), &["--stores", store]).output().unwrap();
+        let Output { status, stderr, .. } = run(&Home::new(), &format!("--stores {store}")).output().unwrap();
         let said = String::from_utf8_lossy(&stderr);
         assert!(!status.success() && said.contains(why), "{said}");
     }
@@ -498,7 +457,7 @@ fn hosts() {
             clippy::disallowed_methods,
             reason = "it is killed below, and ends by itself after two minutes"
         )]
-        let mut all = run(&home, &["--stores", "redis", "--rounds", "500"])
+        let mut all = run(&home, "--stores redis --rounds 500")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -525,21 +484,9 @@ fn hosts_of(result: &Value) -> Vec<&str> {
 /// PostgreSQL, SeaweedFS, and nginx, which keeps what was read from SeaweedFS. The environment has the URL with a password, and the keys.
 fn others() {
     let home = Home::new();
-    let urls = "s3.url=http://10.0.0.9:8333/store,http://10.0.0.9:8000/store";
-    let of = [
-        "--stores",
-        "postgres/bytea,s3",
-        "--set",
-        urls,
-        "--durability",
-        "none",
-        "--phases",
-        "fill,read-warm",
-        "--rounds",
-        "1",
-        "--verify",
-    ];
-    let Output { status, stderr, .. } = on_hosts(&home, servers().unwrap(), &of).output().unwrap();
+    let of = "--stores postgres/bytea,s3 --set s3.url=http://10.0.0.9:8333/store,http://10.0.0.9:8000/store \
+              --durability none --phases fill,read-warm --rounds 1 --verify";
+    let Output { status, stderr, .. } = on_hosts(&home, servers().unwrap(), of).output().unwrap();
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     assert_eq!(home.left(), [] as [PathBuf; 0]);
     let result = home.result();
@@ -574,11 +521,10 @@ fn distance() {
     /// What the link lets through at once.
     const BURST: f64 = 16384.0;
     let home = Home::new();
-    let of = ["--stores", "redis", "--set", "redis.url=redis://server:6379", "--durability", "none"];
-    let of = [&of[..], &["--phases", "fill,read-warm", "--rounds", "1"]].concat();
+    let of = "--stores redis --set redis.url=redis://server:6379 --durability none --phases fill,read-warm --rounds 1";
     let (servers, programs) = redis().unwrap();
     let servers = format!("{servers} far slow ahead");
-    let Output { status, stderr, .. } = on_hosts(&home, (&servers, programs), &of).output().unwrap();
+    let Output { status, stderr, .. } = on_hosts(&home, (&servers, programs), of).output().unwrap();
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     let result = home.result();
     assert_eq!((check_clients(&result, 3), hosts_of(&result)), (2, vec!["h1", "h2", "h3"]));
@@ -597,19 +543,17 @@ fn distance() {
 
 fn refused() {
     for (of, why) in [
-        (vec!["--stores", "sqlite,null"], "2 clients cannot share `sqlite`"),
+        ("--stores sqlite,null", "2 clients cannot share `sqlite`"),
         (
-            vec!["--stores", "sqlite,null"],
+            "--stores sqlite,null",
             "or give each client one of its own where it is a library, with --each-rank",
         ),
-        (vec!["--stores", "sqlite", "--each-rank", "--rate", "100"], "offers a rate to one store"),
-        (vec!["--stores", "redis"], "in the class on-sync"),
-        (vec!["--stores", "nginx", "--pin-apart"], "--pin-apart: is for one client"),
+        ("--stores sqlite --each-rank --rate 100", "offers a rate to one store"),
+        ("--stores redis", "in the class on-sync"),
+        ("--stores nginx --pin-apart", "--pin-apart: is for one client"),
     ] {
         let home = Home::new();
-        let arguments = home.run(&of);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Output { status, stderr, .. } = mpirun(&home, 2, &arguments).output().unwrap();
+        let Output { status, stderr, .. } = mpirun(&home, 2, &home.run(of)).output().unwrap();
         let said = String::from_utf8_lossy(&stderr);
         assert!(!status.success() && said.contains(why), "{said}");
         assert!(!home.place().exists() && !home.out().exists());

@@ -5,6 +5,9 @@
 
 #[path = "common/loads.rs"]
 mod loads;
+#[path = "common/opening.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod opening;
 #[path = "common/trials.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod trials;
@@ -16,9 +19,7 @@ use std::time::Duration;
 
 use blobwise::host::place::Place;
 use blobwise::result::{RunResult, Status};
-use blobwise::store::{
-    Adapter, Common, Durability, Key, Mode, OpReport, Options, Session, Setup, Span, Store,
-};
+use blobwise::store::{Adapter, Common, Durability, Key, OpReport, Options, Session, Setup, Span, Store};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Arguments, Failed};
 
@@ -40,7 +41,7 @@ const IN_A_RUN: [usize; 4] = [0, 2, 3, 5];
 
 fn main() -> ExitCode {
     blobwise::host::machine::make_private();
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let missing =
         adapter("page/separate").missing_program(&blobwise::plan::defaults(adapter("page/separate")));
     let needing = |name: String, check: Box<dyn FnOnce() -> Result<(), Failed> + Send>| match &missing {
@@ -57,13 +58,6 @@ fn main() -> ExitCode {
     trials.push(needing("distance is felt".to_owned(), Box::new(distance)));
     trials.push(needing("a run has its figures and its pictures".to_owned(), Box::new(whole_run)));
     trials::run(&Arguments::from_args(), trials, |_| true)
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
 }
 
 fn adapter(name: &str) -> &'static Adapter {
@@ -87,20 +81,13 @@ fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Stor
         adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned())).collect();
     values.insert("rtt".to_owned(), "0".to_owned());
     values.extend(options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let options = Options::new(values);
     let setup = Setup {
-        dir: &dir,
-        common: &common,
-        mode: Mode::Create,
         durability: Durability::None,
         cache_bytes: 0,
-        fits: true,
-        blob_bytes_max: 1 << 20,
         store_bytes_max: 1 << 24,
-        keys_max: 10,
-        workers: 1,
         op_timeout: Duration::from_secs(120),
-        options: &Options::new(values),
-        join_token: None,
+        ..opening::small(&dir, &common, &options)
     };
     let store = (adapter.open)(&setup).unwrap();
     check(store.as_ref(), &dir);

@@ -51,8 +51,7 @@ impl Shared {
     fn made(&self) -> Result<&Made, Failed> {
         let make = || -> Result<Made, String> {
             let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let flags: Vec<&str> = self.flags.split(' ').collect();
-            let report = measure(&flags, directory.path())
+            let report = measure(self.flags, directory.path())
                 .map_err(|failed| failed.message().unwrap_or("the run failed").to_owned())?;
             Ok(Made { directory, report })
         };
@@ -61,7 +60,7 @@ impl Shared {
 }
 
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let arguments = Arguments::from_args();
     let browser = CHROMIUM.find();
     type Check = Box<dyn FnOnce(&Path) -> Result<(), Failed> + Send>;
@@ -89,13 +88,6 @@ fn main() -> ExitCode {
         None => Trial::impossible("barriers", "no axe-core in the cache: ./test.sh fetches it"),
     });
     trials::run(&arguments, trials, |_| true)
-}
-
-/// The browser stands behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
 }
 
 fn check(shared: &Shared, browser: &Path) -> Result<(), Failed> {
@@ -164,14 +156,14 @@ fn loads_on_paper(browser: &Path) -> Result<(), Failed> {
 }
 
 /// Makes a run with the built program, as a user would.
-fn measure(flags: &[&str], directory: &Path) -> Result<PathBuf, Failed> {
+fn measure(flags: &str, directory: &Path) -> Result<PathBuf, Failed> {
     let out = directory.join("out");
     let run = Command::new(env!("CARGO_BIN_EXE_blobwise"))
         .args(["run", "--quiet", "--dir"])
         .arg(directory.join("place"))
         .arg("--out")
         .arg(&out)
-        .args(flags)
+        .args(flags.split(' '))
         .output()?;
     if !run.status.success() {
         return Err(format!("the run failed: {}", String::from_utf8_lossy(&run.stderr)).into());
@@ -229,17 +221,8 @@ fn barriers(run: &Shared, sweep: &Shared, browser: &Path, axe: &Path) -> Result<
 /// The page of several runs: one that was measured, one that says it began at another time, and one of other blobs.
 fn several_runs(browser: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
-    let flags = [
-        "--stores",
-        "files/hashed,sqlite,null",
-        "--blobs",
-        "40",
-        "--rounds",
-        "2",
-        "--phases",
-        "fill,read-warm,read-copy",
-    ];
-    measure(&flags, directory.path())?;
+    let flags = "--stores files/hashed,sqlite,null --blobs 40 --rounds 2 --phases fill,read-warm,read-copy";
+    measure(flags, directory.path())?;
     let result = std::fs::read_to_string(directory.path().join("out/result.json"))?;
     for (name, blobs) in [("again", 40), ("larger", 80)] {
         let mut other: Value = serde_json::from_str(&result)?;

@@ -54,10 +54,8 @@ fn cell<'r>(result: &'r RunResult, flags: &ExplainFlags) -> Result<&'r Cell> {
         (_, None) => bail!("`{}` was done at several sizes: name one with --size: {}", flags.phase, sizes()),
         (all, Some(asked)) => {
             let bytes = units::parse_bytes(asked).ok();
-            let named = |cell: &Cell| {
-                let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == cell.corpus_id);
-                corpus.is_some_and(|corpus| corpus.name == *asked)
-            };
+            let named =
+                |cell: &Cell| result.corpus_of(cell.corpus_id).is_some_and(|corpus| corpus.name == *asked);
             let is_it = |cell: &&&Cell| {
                 let id = cell.corpus_id.bytes();
                 named(cell)

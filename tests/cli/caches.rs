@@ -34,6 +34,16 @@ pub fn trials() -> Vec<Trial> {
         needing("a redis that flushes each write keeps every class", redis(), strong_class),
         needing("a redis with a limit below the largest blob is refused", redis(), bulk_limit),
         needing("a redis that is part of a cluster is refused", redis(), of_a_cluster),
+        needing(
+            "a cache that could not be left as it was is refused",
+            memcached().or_else(redis),
+            not_left_as_it_was,
+        ),
+        needing(
+            "a cache that closes idle connections is administered and left",
+            memcached().or_else(redis),
+            idle_connections_end,
+        ),
         needing("what a killed run left in a redis goes with the next run", redis(), killed),
         needing("a redis that ends all connections keeps nothing", redis(), connections_end),
         needing("a memcached given by URL is used and left as it was", memcached(), memcached_used_and_left),
@@ -285,6 +295,69 @@ fn killed() -> Outcome {
     Ok(())
 }
 
+/// From which the run could not remove its own, which would lose it, or whose last connections it would take.
+fn not_left_as_it_was() -> Outcome {
+    let of_redis: [(&[&str], [&str; 2]); 3] = [
+        (&["--rename-command", "DEL", ""], ["no command DEL", "nothing is put there"]),
+        (&["--replicaof", "127.0.0.1", "9"], ["is a replica", "name its primary"]),
+        (&["--maxclients", "3"], ["left of maxclients 3", "use fewer --workers"]),
+    ];
+    for (options, words) in of_redis {
+        let work = Work::new();
+        let theirs = Theirs::redis(&work, options);
+        work.say(&quick(
+            "redis",
+            &format!("--durability none --corpus fixed:1kB --workers 2 {}", theirs.redis_url()),
+        ))
+        .refused(&words);
+        assert!(keys(theirs.port, "*").is_empty());
+    }
+    let of_memcached: [(&[&str], [&str; 2]); 2] = [
+        (&["-X"], ["does not list its items (-X", "start it without -X"]),
+        (&["-c", "64"], ["left of -c 64", "use fewer --workers"]),
+    ];
+    for (options, words) in of_memcached {
+        let work = Work::new();
+        let theirs = Theirs::memcached(&work, options);
+        let line = quick("memcached", &format!("--corpus fixed:1kB --workers 64 {}", theirs.memcached_url()));
+        work.say(&line).refused(&words);
+        let items = lines(theirs.port, "stats\r\nquit", 500);
+        assert!(items.iter().any(|line| line == "STAT total_items 0"), "{items:?}");
+    }
+    Ok(())
+}
+
+/// What is asked of the server itself comes seconds or minutes apart.
+fn idle_connections_end() -> Outcome {
+    let work = Work::new();
+    let open = |name: &str, url: &str, close_idle: &dyn Fn()| -> Outcome {
+        let Some(Entry::Ready(adapter)) = stores::find(name) else { return Err("no such store".into()) };
+        let (dir, common) = (work.path(name), Common::new(work.path("cache")));
+        std::fs::create_dir(&dir)?;
+        let options = opening::options_at(adapter, url);
+        let setup = opening::small(&dir, &common, &options);
+        let store = (adapter.open)(&Setup { durability: Durability::None, ..setup })?;
+        store.session()?.put(&Key::of_digest(3, 0xabc), b"a blob")?;
+        close_idle();
+        store.settle()?;
+        store.facts()?;
+        store.footprint_bytes()?;
+        close_idle();
+        Ok(store.remove()?)
+    };
+    let theirs = Theirs::redis(&work, &[]);
+    let end_all = || assert!(lines(theirs.port, "CLIENT KILL TYPE normal", 1)[0].starts_with(':'));
+    open("redis", &format!("redis://:{PASSWORD}@127.0.0.1:{}", theirs.port), &end_all)?;
+    assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
+    drop(theirs);
+    std::fs::remove_dir_all(work.path("theirs"))?;
+    let theirs = Theirs::memcached(&work, &["-I", "2m", "-o", "idle_timeout=1"]);
+    let wait = || std::thread::sleep(Duration::from_millis(2500));
+    open("memcached", &format!("memcached://127.0.0.1:{}", theirs.port), &wait)?;
+    assert_eq!(lines(theirs.port, "lru_crawler metadump hash", 1), ["END"]);
+    Ok(())
+}
+
 /// As an administrator does, or a limit for idle ones: the connection that would have removed the keys is gone, too.
 fn connections_end() -> Outcome {
     let work = Work::new();
@@ -529,10 +602,7 @@ fn no_answer() -> Outcome {
         "{answer}"
     );
     // Memcached has no other class, and says so.
-    let class = |store: &str| {
-        let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == "fill");
-        cell.map(|cell| cell.durability)
-    };
+    let class = |store: &str| result.cell(store, "fill").map(|cell| cell.durability);
     assert_eq!(class("memcached"), Some(Durability::None));
     assert_eq!(class("redis"), Some(Durability::OnSync));
     // They are compared with each other at the most. (In a slow build the harness may keep them all from being ranked.)

@@ -41,10 +41,8 @@ fn refused() -> Outcome {
     let work = Work::new();
     let unknown = "no store is called `files/hashd`; did you mean `files/hashed`?";
     work.say("check-store files/hashd").refused(&[unknown]);
-    if cfg!(feature = "redis") {
-        work.say("check-store redis[url=redis://127.0.0.1:1/]")
-            .refused(&["is not ours to stop", "leave out its URL"]);
-    }
+    work.say("check-store redis[url=redis://127.0.0.1:1/]")
+        .refused(&["is not ours to stop", "leave out its URL"]);
     assert!(work.names(".").is_empty(), "{:?}", work.names("."));
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use blobwise::host::disk::{FileSystem, LoopDevice};
+use blobwise::result::Status;
 use blobwise::result::disk::{Absent, DiskReport, TestOperation, TestProgram, TestResult};
-use blobwise::result::{RunResult, Status};
 use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
@@ -202,8 +202,7 @@ fn refused() -> Outcome {
     disk("--bonnie-csv /etc/passwd").refused(&["`/etc/passwd` is no table of Bonnie++", "line 1"]);
     disk("--dir /dev/shm").refused(&["`/dev/shm` lies in memory"]);
     disk("--dir /proc").refused(&["`/proc`"]);
-    without("-sys_admin", &work, &["disk", "--on", "ext4"].map(str::to_owned))
-        .refused(&["`ext4`", "run as root"]);
+    without("-sys_admin", &work, "disk --on ext4").refused(&["`ext4`", "run as root"]);
     assert!(work.names(".").is_empty());
     Ok(())
 }
@@ -214,12 +213,9 @@ fn phases() -> Outcome {
     let phases = ["disk-write", "disk-rewrite", "disk-read", "disk-write-bytes", "disk-read-bytes"];
     let line = "run --stores files/flat,memory --blobs 12 --rounds 1 --scale 0.01 --quiet --dir place --out out --phases fill,";
     std::fs::create_dir(work.path("place")).unwrap();
-    work.say(&format!("{line}{}", phases.join(","))).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&format!("{line}{}", phases.join(",")));
     for phase in phases {
-        let cell = |store: &str| {
-            result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap().clone()
-        };
+        let cell = |store: &str| result.cell(store, phase).unwrap();
         assert_eq!(cell("memory").status, Status::NotPossible, "it keeps nothing on a disk");
         let cell = cell("files/flat");
         match cell.rounds.as_slice() {
@@ -227,7 +223,7 @@ fn phases() -> Outcome {
                 assert_eq!((round.ops, round.bytes, round.counters.errors), (81, 81 * 8192, 0), "{phase}")
             }
             // A cache that the kernel does not tell of, as a disk in memory has.
-            _ => assert!(phase.contains("re") && cell.reason.unwrap().contains("cache"), "{phase}"),
+            _ => assert!(phase.contains("re") && cell.reason.as_ref().unwrap().contains("cache"), "{phase}"),
         }
     }
     assert!(work.names("place").is_empty());

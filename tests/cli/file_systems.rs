@@ -65,8 +65,7 @@ fn every_candidate() -> Outcome {
     said.ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let fact = |store: &str, name: &str| {
-        let found = result.candidates.iter().find(|candidate| candidate.store == store);
-        let found = found.unwrap_or_else(|| panic!("no candidate {store}"));
+        let found = result.candidate(store).unwrap_or_else(|| panic!("no candidate {store}"));
         assert_eq!(found.status, Status::Measured);
         found.facts.get(name).cloned().unwrap_or_default()
     };
@@ -140,8 +139,7 @@ fn limited() -> Outcome {
     let line = format!(
         "run --blobs 2 --rounds 1 --verbose --dir place --out out --on btrfs-raid0,btrfs-raid1@40% {more}"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     let [striped, twice] = result.candidates.as_slice() else { panic!("{:?}", result.candidates) };
     let fact = |name: &str| [striped, twice].map(|candidate| candidate.facts[name].clone());
     assert_eq!(fact("on_device_limit"), ["20000000 B/s"; 2]);
@@ -219,25 +217,21 @@ fn refused() -> Outcome {
     run(&work, "--on ext4@95%").refused(&["`ext4@95%`", "1% to 90%"]);
     run(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
     run(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
-    let line = |more: &str| -> Vec<String> {
-        format!("{QUICK} --on ext4{more}").split_whitespace().map(str::to_owned).collect()
-    };
+    let line = |more: &str| format!("{QUICK} --on ext4{more}");
     // Room for the blobs, and not for two images.
     let small = line(",xfs --dir mounted --stores sqlite");
     let words = ["for images, and those of ext4, xfs take 1.07 GB", "name fewer file systems"];
     mounted(&work, "size=600000k", &small).refused(&words);
     // Room for a full image and a fresh one, and not for those of an aged store.
     let aged = "run --blobs 12 --rounds 2 --quiet --out out --age 0,1 --on ext4@90% --stores sqlite --phases fill,read-warm --dir mounted";
-    let aged: Vec<String> = aged.split_whitespace().map(str::to_owned).collect();
     let words = ["with the 2 images that are kept of aged stores", "fewer ages (--age)"];
-    mounted_over("mounted", &work, "size=8400000k", &aged).refused(&words);
+    mounted_over("mounted", &work, "size=8400000k", aged).refused(&words);
     without("-sys_admin", &work, &line(" --dir place")).refused(&["`ext4`", "run as root"]);
     // In a plan, a file system that is nowhere is a candidate that cannot be had.
     let plan = "on = ['dir', 'reiserfs']\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 3";
     if FileSystem::parse("reiserfs").is_ok_and(|one| one.lacks().is_some()) {
         std::fs::write(work.path("plan.toml"), plan).unwrap();
-        work.say("run plan.toml --rounds 1 --quiet --dir place --out out").ended(0);
-        let result = RunResult::load(&work.path("out"))?;
+        let result = work.result("run plan.toml --rounds 1 --quiet --dir place --out out");
         let status: Vec<Status> = result.candidates.iter().map(|candidate| candidate.status).collect();
         assert_eq!(status, [Status::Measured, Status::NotAvailable]);
     }

@@ -86,7 +86,7 @@ fn changed_under(store: &str) -> Outcome {
     assert!(copies? > 0, "the blob is nowhere in the files of {store}: {}", said.stderr);
     let said = said.ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = result.candidate(store).unwrap();
     assert_eq!(candidate.status, Status::Failed, "{candidate:?}\n{}", said.stdout);
     let reason = candidate.reason.as_deref().unwrap_or_default();
     let by_us = reason.contains("has other bytes than were put") || reason.contains(" B instead of ");
@@ -97,8 +97,7 @@ fn changed_under(store: &str) -> Outcome {
 fn says_what_was_read() -> Outcome {
     let (work, _) = prepared();
     let line = "run --files files --stores null,memory,files/hashed,redis --phases fill,read-warm --rounds 2 --quiet --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     let of = |store: &str| -> Vec<Option<VerifiedFrom>> {
         let visits = result.store_rounds.iter().filter(|visit| visit.store == store);
         visits.map(|visit| visit.verified_from).collect()
@@ -108,9 +107,7 @@ fn says_what_was_read() -> Outcome {
     assert_eq!(of("redis"), [device, running], "a server is restarted for it once");
     assert_eq!(of("memory"), [Some(VerifiedFrom::NotKept); 2]);
     assert_eq!(of("null"), [None, None], "there is nothing to compare");
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
-    assert_eq!(candidate("redis").verified_from, device, "the best of all rounds");
+    assert_eq!(result.candidate("redis").unwrap().verified_from, device, "the best of all rounds");
     Ok(())
 }
 

@@ -257,11 +257,7 @@ fn explained() -> Outcome {
     let result = run(&work, "--phases fill,read-warm", "out")?;
     let said = work.say("explain out sqlite read-warm").ended(0).stdout;
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
-    let cell = result
-        .results
-        .iter()
-        .find(|cell| cell.store == "sqlite" && cell.phase == "read-warm")
-        .ok_or("no cell")?;
+    let cell = result.cell("sqlite", "read-warm").ok_or("no cell")?;
     for round in &cell.rounds {
         let line = format!(" {} {} {} ", round.round, round.position, round.ops);
         assert!(collapse_whitespace(&said).contains(&line), "`{line}` is not in: {said}");

@@ -6,14 +6,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![expect(clippy::zombie_processes, reason = "a run that a failed test leaves is waited for by nobody")]
 
-#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod buckets;
-#[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod check_store;
 mod collections;
 mod disks;
-#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod documented;
 mod file_systems;
 #[path = "../common/flipping.rs"]
@@ -23,62 +20,39 @@ mod guards;
 mod live;
 mod manual;
 mod memory;
-#[cfg(all(feature = "postgres", feature = "mysql"))]
 mod modes;
-#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
 #[path = "../common/obtainable.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod obtainable;
 #[path = "../common/opening.rs"]
 mod opening;
-#[cfg(all(
-    feature = "memcached",
-    feature = "mysql",
-    feature = "own",
-    feature = "postgres",
-    feature = "redis"
-))]
 mod own;
 mod places;
-#[cfg(all(feature = "postgres", feature = "mysql"))]
 mod poolers;
-#[cfg(all(
-    feature = "memcached",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "web"
-))]
 mod private_servers;
 mod program;
 mod promises;
 mod results;
-#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
 mod rights;
-#[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod rooms;
 mod secrets;
-#[cfg(all(feature = "postgres", feature = "mysql"))]
 mod servers;
 mod signals;
-#[cfg(all(feature = "postgres", feature = "mysql"))]
 #[path = "../common/theirs.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod theirs;
-#[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod tls;
 mod trace;
 #[path = "../common/trials.rs"]
 mod trials;
 mod user_space;
-#[cfg(feature = "web")]
 mod web;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let mut trials = places::trials();
     trials.extend(signals::trials());
     trials.extend(results::trials());
@@ -95,39 +69,18 @@ fn main() -> ExitCode {
     trials.extend(user_space::trials());
     trials.extend(promises::trials());
     trials.extend(trace::trials());
-    #[cfg(all(
-        feature = "memcached",
-        feature = "mysql",
-        feature = "postgres",
-        feature = "redis",
-        feature = "web"
-    ))]
     trials.extend(private_servers::trials());
-    #[cfg(all(feature = "postgres", feature = "mysql"))]
-    {
-        trials.extend(servers::trials());
-        trials.extend(modes::trials());
-        trials.extend(poolers::trials());
-    }
-    #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
+    trials.extend(servers::trials());
+    trials.extend(modes::trials());
+    trials.extend(poolers::trials());
     trials.extend(caches::trials());
-    #[cfg(all(
-        feature = "memcached",
-        feature = "mysql",
-        feature = "own",
-        feature = "postgres",
-        feature = "redis"
-    ))]
     trials.extend(own::trials());
-    #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
-    trials.extend(rooms::trials().into_iter().chain(tls::trials()));
-    #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
-    trials.extend(objects::trials().into_iter().chain(buckets::trials()).chain(documented::trials()));
-    #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
-    trials.extend(trace::of_features());
-    #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis", feature = "s3"))]
+    trials.extend(rooms::trials());
+    trials.extend(tls::trials());
+    trials.extend(objects::trials());
+    trials.extend(buckets::trials());
+    trials.extend(documented::trials());
     trials.extend(rights::trials());
-    #[cfg(feature = "web")]
     trials.extend(web::trials());
     trials::run(&trials::arguments(), trials, is_long)
 }
@@ -234,11 +187,4 @@ fn is_long(name: &str) -> bool {
     ];
     ALIKE.iter().any(|(alike, short)| name.contains(alike) && !short.iter().any(|words| name.contains(words)))
         || LONG.iter().any(|words| name.contains(words))
-}
-
-/// Private servers stand behind a supervisor, which is the program itself and not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: the first thing that is done, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", program::BLOBWISE) };
 }

@@ -12,7 +12,7 @@ use blobwise::stores::{self, Entry};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::obtainable::is_unobtainable;
-use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, why_not};
 use crate::signals::{run_until, wait};
 use crate::trials::Trial;
 
@@ -68,11 +68,8 @@ fn mapped() -> Outcome {
     let bytes = 40 * 1_000_000;
     let line = "run --stores lmdb,files/hashed --corpus fixed:1000000 --blobs 40 --rounds 1 --phases fill,read-warm \
                 --no-drop-caches --quiet --dir place --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
-    let cell = |store: &str| {
-        result.results.iter().find(|cell| cell.store == store && cell.phase == "read-warm").unwrap()
-    };
+    let result = work.result(line);
+    let cell = |store: &str| result.cell(store, "read-warm").unwrap();
     let (own, beside) = (cell("lmdb").anonymous_peak_bytes.unwrap(), cell("lmdb").mapped_peak_bytes.unwrap());
     assert!(own < bytes / 4 && beside > bytes / 2, "{own} B of its own, {beside} B mapped");
     assert!(cell("files/hashed").mapped_peak_bytes.unwrap() < bytes / 10, "{:?}", cell("files/hashed"));
@@ -176,9 +173,7 @@ fn killed() -> Outcome {
     let plan = "stores = ['redb', 'files/hashed', 'memory']\ncache = '200%'\nmemory = '50%'\nphases = ['fill', 'read-warm']\n";
     std::fs::write(work.path("plan.toml"), plan)?;
     let result = run(&work, "plan.toml");
-    let cell = |store: &str, phase: &str| {
-        result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap()
-    };
+    let cell = |store: &str, phase: &str| result.cell(store, phase).unwrap();
     let reason = |store: &str| cell(store, "read-warm").reason.clone().unwrap_or_default();
     assert_eq!(reason("redb"), "needs more than 15 MB of memory: killed by the kernel");
     assert!(
@@ -191,7 +186,7 @@ fn killed() -> Outcome {
     let work = Work::new();
     std::fs::write(work.path("plan.toml"), format!("{plan}budget = '2m'\n"))?;
     let result = run(&work, "plan.toml");
-    let reads = result.results.iter().find(|cell| cell.store == "redb" && cell.phase == "read-warm").unwrap();
+    let reads = result.cell("redb", "read-warm").unwrap();
     let reason = reads.reason.as_deref().unwrap_or_default();
     assert!(reason.starts_with("needs more than") && reason.ends_with("killed by the kernel"), "{reason}");
     Ok(())
@@ -239,8 +234,7 @@ fn swept() -> Outcome {
         result.answer
     );
     for (phase, budget) in [("read-tight-200", 60_000_000), ("read-tight-50", 15_000_000)] {
-        let cell =
-            result.results.iter().find(|cell| cell.store == "files/flat" && cell.phase == phase).unwrap();
+        let cell = result.cell("files/flat", phase).unwrap();
         assert_eq!(cell.rounds[0].memory.unwrap().budget_bytes, Some(budget));
     }
     let by_memory = result.answer.iter().find(|sentence| sentence.starts_with("Reads by memory: ")).unwrap();
@@ -306,8 +300,7 @@ fn stopped() -> Outcome {
 const READ_ONLY: &str = "for there in /sys/fs/cgroup /sys/fs/cgroup/memory; do mount -o remount,ro,bind $there || true; done; exec \"$0\" \"$@\"";
 
 fn no_namespaces() -> Option<String> {
-    let output = Command::new("unshare").args(["-m", "true"]).output();
-    (!output.is_ok_and(|output| output.status.success())).then(|| "no mount namespaces".to_owned())
+    why_not(Command::new("unshare").args(["-m", "true"]))
 }
 
 fn refused() -> Outcome {
@@ -315,7 +308,7 @@ fn refused() -> Outcome {
     let line = "run --memory 25% --stores files/hashed --corpus fixed:100kB --blobs 20 --dir place --out out";
     let mut command = work.command("unshare");
     command.args(["-m", "sh", "-c", READ_ONLY, BLOBWISE]).args(line.split_whitespace());
-    let said = crate::program::finish(&mut command);
+    let said = finish(&mut command);
     let way_out = "systemd-run --user --scope -p Delegate=yes";
     let said = said.refused(&["memory cannot be limited here", way_out, "`--memory none`"]);
     assert!(said.stderr.contains("/sys/fs/cgroup"), "{}", said.stderr);
@@ -324,7 +317,7 @@ fn refused() -> Outcome {
     let line = "run --stores files/hashed --corpus fixed:1kB --blobs 20 --rounds 1 --dir place --out out";
     let mut command = work.command("unshare");
     command.args(["-m", "sh", "-c", READ_ONLY, BLOBWISE]).args(line.split_whitespace());
-    let said = crate::program::finish(&mut command).ended(0);
+    let said = finish(&mut command).ended(0);
     assert!(said.stderr.contains("reads with little memory are left out"), "{}", said.stderr);
     assert!(!said.stdout.contains("read-tight"));
     Ok(())
@@ -347,9 +340,7 @@ fn leaves() -> Outcome {
     std::fs::set_permissions(&liar, std::fs::Permissions::from_mode(0o755))?;
     let line = "run --corpus fixed:100kB --blobs 300 --rounds 2 --stores memcached --phases fill,read-warm \
                 --memory 200% --dir place --out out --quiet";
-    let mut command = work.command(BLOBWISE);
-    command.env("BLOBWISE_MEMCACHED", &liar).args(line.split_whitespace());
-    crate::program::finish(&mut command).ended(0);
+    finish(work.blobwise(line).env("BLOBWISE_MEMCACHED", &liar)).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let why = why_not_ranked(&result, "read-warm");
     assert!(matches!(why, Some(Reason::MemoryOutside { bytes, .. }) if bytes > 30_000_000), "{why:?}");

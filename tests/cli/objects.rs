@@ -11,7 +11,7 @@ use blobwise::result::{RunResult, Status};
 use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::program::{Outcome, Said, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
 use crate::theirs::{CLOSED, on_free_port};
@@ -101,8 +101,8 @@ pub fn connects(port: u16) -> anyhow::Result<()> {
 }
 
 pub fn with_keys(work: &Work, line: &str) -> std::process::Command {
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
+    let mut command = work.blobwise(line);
+    command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
     command.env_remove("AWS_SESSION_TOKEN");
     command
 }
@@ -196,8 +196,7 @@ fn hosts_and_checksums() -> Outcome {
             "run --stores s3 --corpus fixed:11MB --blobs 2 --rounds 1 --phases fill,read-warm,overwrite --quiet --out out \
              --set s3.server={server} --set s3.checksum={checksum} --set s3.style=virtual-host --set s3.multipart=5MiB"
         );
-        work.say(&line).ended(0);
-        let result = RunResult::load(&work.path("out"))?;
+        let result = work.result(&line);
         let told = result.candidates[0].facts.get("checksum").map(|name| name.to_lowercase());
         assert_eq!(told.as_deref(), Some(checksum), "{server}");
     }

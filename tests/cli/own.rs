@@ -36,6 +36,11 @@ pub fn trials() -> Vec<Trial> {
         needing("a store of one's own that does not keep its contract fails its checks", python(), faulty),
         needing("a store of one's own by Redis's protocol is measured", missing("redis"), by_redis),
         needing("a store of one's own given by URL is used and left", python(), http_by_url),
+        needing(
+            "a store of one's own that turns requests away is asked again, and one that deletes nothing is refused",
+            python(),
+            busy_and_keeping,
+        ),
         needing("a redis as a store of one's own is used and left", missing("redis"), redis_by_url),
         needing("a run does not go on with a changed manifest", python(), changed),
         Trial::test("a manifest that is not right is an error before the run", not_right),
@@ -106,18 +111,15 @@ fn measured(store: &'static str) -> Outcome {
         "run --stores files/hashed,{store},{null} --blobs 12 --rounds 2 --durability none \
          --phases fill,read-warm,read-cold,range-random,overwrite,delete-half --quiet --out out"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
-    let of = |label: &str| result.candidates.iter().find(|candidate| candidate.store == label);
-    let own = of(store).ok_or("the store is not in the result")?;
+    let result = work.result(&line);
+    let own = result.candidate(store).ok_or("the store is not in the result")?;
     assert_eq!((own.kind, own.adapter.as_str()), (Some(Kind::Server), store));
     assert!(own.options["manifest"].contains("\"name\":\"mystore-"), "{:?}", own.options);
-    assert_eq!(of(&null).and_then(|null| null.kind), Some(Kind::Baseline));
+    assert_eq!(result.candidate(&null).and_then(|null| null.kind), Some(Kind::Baseline));
     for cell in result.results.iter().filter(|cell| cell.store == store) {
         assert_ne!(cell.status, Status::Failed, "{}", cell.phase);
     }
-    let cold = result.results.iter().find(|cell| cell.store == store && cell.phase == "read-cold");
-    assert_eq!(cold.map(|cell| cell.status), Some(Status::Measured));
+    assert_eq!(result.cell(store, "read-cold").map(|cell| cell.status), Some(Status::Measured));
     assert!(left(&work).is_empty(), "{:?}", left(&work));
     work.say("report out").ended(0);
     assert_ne!(work.say("compare out out").code, Some(2));
@@ -164,11 +166,21 @@ fn by_redis() -> Outcome {
     Ok(())
 }
 
-fn http_by_url() -> Outcome {
-    let work = examples()?;
-    let theirs = work.path("theirs");
+/// The example in Python as a server of the user's with the manifest `theirs.toml`, with changes of its program. Its socket is in the
+/// directory.
+fn theirs(
+    work: &Work,
+    changes: &[(&str, &str)],
+) -> Result<(Server, tempfile::TempDir), libtest_mimic::Failed> {
+    let (theirs, file) = (work.path("theirs"), work.path("own-store/mystore.py"));
     std::fs::create_dir(&theirs)?;
     std::fs::write(theirs.join("precious"), "theirs")?;
+    let mut text = std::fs::read_to_string(&file)?;
+    for (right, wrong) in changes {
+        assert!(text.contains(right), "the example has no `{right}`");
+        text = text.replace(right, wrong);
+    }
+    std::fs::write(&file, text)?;
     // The path of a socket is short, and that of a trial may be long.
     let sockets = tempfile::tempdir()?;
     let socket = sockets.path().join("s");
@@ -185,10 +197,52 @@ fn http_by_url() -> Outcome {
     server.wait_until_ready(Duration::from_secs(30), is_there)?;
     let url = format!("http+unix://{}", socket.display());
     write(
-        &work,
+        work,
         "theirs.toml",
         &format!("name = \"theirs\"\nspeaks = \"http\"\nkind = \"server\"\nurl = \"{url}\"\n"),
     )?;
+    Ok((server, sockets))
+}
+
+/// Every twentieth request is turned away, also those by which the run removes what it put.
+fn busy_and_keeping() -> Outcome {
+    const BUSY: &str = "    def parse_request(self):
+        if not super().parse_request():
+            return False
+        lengths['asked'] = lengths.get('asked', 0) + 1
+        if lengths['asked'] % 20:
+            return True
+        self.rfile.read(int(self.headers.get('Content-Length', 0)))
+        self.answer(503)
+        return False
+
+    def log_message";
+    let line = quick("own:theirs.toml", "--durability none").replace("--blobs 12", "--blobs 60");
+    let work = examples()?;
+    let (_server, _sockets) = theirs(&work, &[("    def log_message", BUSY)])?;
+    work.say(&line).ended(0);
+    assert_eq!(work.names("theirs"), ["precious"]);
+    let result = RunResult::load(&work.path("out"))?;
+    let counters = result.results.iter().map(|cell| &cell.counters);
+    let (errors, retries) = counters
+        .fold((0, 0), |(errors, retries), counters| (errors + counters.errors, retries + counters.retries));
+    assert!(errors == 0 && retries > 0, "{errors} errors, {retries} retries");
+    // One that answers that it deleted, and did not: its mark stays, before anything else was put there.
+    let work = examples()?;
+    let (_server, _sockets) = theirs(&work, &[("os.remove(self.path_of())", "pass")])?;
+    work.say(&line).refused(&[
+        "could not remove `blobwise_mark_0`",
+        "still has what was deleted",
+        "-X DELETE http://localhost/blobwise_",
+    ]);
+    let kept = work.names("theirs");
+    assert!(kept.len() == 2 && kept.iter().any(|name| name == "blobwise_mark_0"), "{kept:?}");
+    Ok(())
+}
+
+fn http_by_url() -> Outcome {
+    let work = examples()?;
+    let (_server, _sockets) = theirs(&work, &[])?;
     let phases = "--phases fill,read-warm,read-cold,range-random,delete-half";
     let line = quick("own:theirs.toml", "--durability none").replace("--phases fill,read-warm", phases);
     let said = work.say(&line.replace("--quiet", "")).ended(0);

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use blobwise::result::RunResult;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, copied, finish, missing, needing, why_not};
 use crate::signals::{run_until, send, wait};
 use crate::trials::Trial;
 
@@ -54,23 +54,24 @@ pub fn trials() -> Vec<Trial> {
 /// A quick run's arguments.
 const QUICK: &str = "run --stores files/hashed,memory --blobs 12 --rounds 1 --phases fill,read-warm --quiet";
 
-fn quick(more: &str) -> Vec<String> {
-    format!("{QUICK} {more}").split_whitespace().map(str::to_owned).collect()
+fn quick(more: &str) -> String {
+    format!("{QUICK} {more}")
 }
 
 /// The program without some of root's powers.
-pub fn without(drop: &str, work: &Work, arguments: &[String]) -> Said {
+pub fn without(drop: &str, work: &Work, line: &str) -> Said {
     if rustix::process::geteuid().is_root() {
         let mut command = work.command("setpriv");
-        finish(command.args(["--bounding-set", drop, "--inh-caps", drop, BLOBWISE]).args(arguments))
+        command.args(["--bounding-set", drop, "--inh-caps", drop, BLOBWISE]);
+        finish(command.args(line.split_whitespace()))
     } else {
-        work.run(arguments)
+        work.say(line)
     }
 }
 
 /// The program without the power of root to pass by permissions.
-fn without_override(work: &Work, arguments: &[String]) -> Said {
-    without("-dac_override,-dac_read_search", work, arguments)
+fn without_override(work: &Work, line: &str) -> Said {
+    without("-dac_override,-dac_read_search", work, line)
 }
 
 fn locked(work: &Work, name: &str, mode: u32) {
@@ -100,7 +101,7 @@ fn unreadable_files() -> Outcome {
 fn no_files() -> Outcome {
     let work = Work::new();
     std::fs::create_dir_all(work.path("empty/below")).unwrap();
-    work.run(quick("--files empty --out out")).refused(&["empty", "no files"]);
+    work.say(&quick("--files empty --out out")).refused(&["empty", "no files"]);
     assert_eq!(work.names("."), ["empty"]);
     Ok(())
 }
@@ -118,7 +119,7 @@ fn out_not_empty() -> Outcome {
     std::fs::create_dir(work.path("out")).unwrap();
     std::fs::write(work.path("out/result.json"), "theirs").unwrap();
     let before = work.snapshot("out");
-    work.run(quick("--out out")).refused(&["`out` is not empty"]);
+    work.say(&quick("--out out")).refused(&["`out` is not empty"]);
     assert_eq!(work.snapshot("out"), before);
     Ok(())
 }
@@ -167,43 +168,28 @@ fn larger_than_the_memory() -> Outcome {
 
 /// Why there can be no mounts in a namespace of ours, if there cannot.
 pub fn no_mounts() -> Option<String> {
-    let mut command = Command::new("unshare");
-    let tried = command
-        .args(["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
-        .output();
-    match tried {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => {
-            Some(format!("no mount in a namespace: {}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => Some(format!("no `unshare`: {error}")),
-    }
+    let mount = ["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"];
+    why_not(Command::new("unshare").args(mount))
 }
 
 /// Runs the program with a file system in memory at `mounted`, in a namespace that ends with it.
-pub fn mounted(work: &Work, options: &str, arguments: &[String]) -> Said {
+pub fn mounted(work: &Work, options: &str, line: &str) -> Said {
     std::fs::create_dir(work.path("mounted")).unwrap();
-    mounted_over("mounted", work, options, arguments)
+    mounted_over("mounted", work, options, line)
 }
 
 /// The same over a directory that is there, whose contents it then does not see.
-pub fn mounted_over(directory: &str, work: &Work, options: &str, arguments: &[String]) -> Said {
-    mounted_beside(directory, work, options, "true", arguments)
+pub fn mounted_over(directory: &str, work: &Work, options: &str, line: &str) -> Said {
+    mounted_beside(directory, work, options, "true", line)
 }
 
 /// The same, beside what others do there: a line for the shell.
-pub fn mounted_beside(
-    directory: &str,
-    work: &Work,
-    options: &str,
-    others: &str,
-    arguments: &[String],
-) -> Said {
+pub fn mounted_beside(directory: &str, work: &Work, options: &str, others: &str, line: &str) -> Said {
     let script =
         format!("mount -t tmpfs -o {options} none {directory} || exit; {others}; exec \"$0\" \"$@\"");
     let mut command = work.command("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, BLOBWISE]).args(arguments);
-    finish(&mut command)
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, BLOBWISE]);
+    finish(command.args(line.split_whitespace()))
 }
 
 fn read_only() -> Outcome {
@@ -222,9 +208,9 @@ fn full() -> Outcome {
 
 fn few_inodes() -> Outcome {
     let work = Work::new();
-    let line = |store: &str| -> Vec<String> {
+    let line = |store: &str| {
         let run = "--corpus fixed:100 --blobs 300 --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out";
-        format!("run --stores {store},memory {run}").split_whitespace().map(str::to_owned).collect()
+        format!("run --stores {store},memory {run}")
     };
     let few = "size=256m,nr_inodes=250";
     let words =
@@ -238,13 +224,9 @@ fn few_inodes() -> Outcome {
 /// There is no device below: what is named after it would be a figure of memory.
 fn no_device() -> Outcome {
     let work = Work::new();
-    let line: Vec<String> =
-        "run --stores files/hashed,raw --blobs 12 --rounds 1 --quiet --dir mounted --out out"
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
+    let line = "run --stores files/hashed,raw --blobs 12 --rounds 1 --quiet --dir mounted --out out";
     let words = ["`raw` cannot be in `mounted`; name another place with --dir, or leave it out", "memory"];
-    mounted(&work, "size=256m", &line).refused(&words);
+    mounted(&work, "size=256m", line).refused(&words);
     assert_eq!(work.names("."), ["mounted"]);
     assert!(work.names("mounted").is_empty());
     Ok(())
@@ -270,16 +252,10 @@ fn users_files() -> Outcome {
     std::fs::set_permissions(files.join("secret"), PermissionsExt::from_mode(0o000)).unwrap();
     symlink("/etc/passwd", files.join("link")).unwrap();
     symlink(".", files.join("deep/loop")).unwrap();
-    let fifo = Command::new("mkfifo").arg(files.join("pipe")).status()?;
-    assert!(fifo.success());
+    rustix::fs::mkfifoat(rustix::fs::CWD, files.join("pipe"), rustix::fs::Mode::RWXU)?;
     let before = work.snapshot("files");
-    let arguments: Vec<String> =
-        "run --files files --stores files/hashed,memory --rounds 1 --phases fill,read-warm,overwrite \
-                                  --quiet --out out"
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
-    without_override(&work, &arguments).ended(0);
+    let line = "run --files files --stores files/hashed,memory --rounds 1 --phases fill,read-warm,overwrite --quiet --out out";
+    without_override(&work, line).ended(0);
     assert_eq!(work.snapshot("files"), before);
     let result = RunResult::load(&work.path("out"))?;
     assert_eq!(result.corpus.blobs, 4);
@@ -298,8 +274,7 @@ fn mounted_twice() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("mounted"))?;
     let others = "mkdir mounted/a mounted/b; echo x >mounted/a/x; mount --bind mounted/a mounted/b";
-    let arguments = ["corpus", "--files", "mounted"].map(str::to_owned);
-    let said = mounted_beside("mounted", &work, "size=16m", others, &arguments).ended(0).stdout;
+    let said = mounted_beside("mounted", &work, "size=16m", others, "corpus --files mounted").ended(0).stdout;
     assert!(said.contains(": 1 blob, 2 B") && said.contains("1 directory mounted twice"), "{said}");
     Ok(())
 }
@@ -313,8 +288,7 @@ fn unreadable_half() -> Outcome {
         let mode = if file % 2 == 0 { 0o000 } else { 0o600 };
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
     }
-    let arguments = ["corpus", "--files", "files", "--blobs", "200"].map(str::to_owned);
-    let said = without_override(&work, &arguments).ended(0).stdout;
+    let said = without_override(&work, "corpus --files files --blobs 200").ended(0).stdout;
     assert!(said.contains(": 200 blobs, 20 kB") && said.contains("200 unreadable"), "{said}");
     Ok(())
 }
@@ -326,8 +300,7 @@ fn large_files() -> Outcome {
         File::create(work.path("files").join(file.to_string()))?.set_len(1_000_000)?;
     }
     let line = "run --files files --stores memory --rounds 1 --phases fill --quiet --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!((200..=250).contains(&result.corpus.blobs), "{} blobs", result.corpus.blobs);
     work.say("run out/plan.toml --quiet --out again").ended(0);
     assert_eq!(RunResult::load(&work.path("again"))?.corpus.digest, result.corpus.digest);
@@ -364,8 +337,7 @@ fn over_the_limit() -> Outcome {
 fn no_ramdisk() -> Outcome {
     let work = Work::new();
     let line = "run --stores files/ramdisk --blobs 12 --rounds 1 --phases fill --quiet --out out";
-    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let said = without("-sys_admin", &work, &arguments);
+    let said = without("-sys_admin", &work, line);
     said.refused(&["the store `files/ramdisk` cannot run here", "mounting is not allowed here"]);
     assert!(work.names(".").is_empty());
     Ok(())
@@ -373,7 +345,7 @@ fn no_ramdisk() -> Outcome {
 
 fn made_and_removed() -> Outcome {
     let work = Work::new();
-    work.run(quick("--dir place --out out")).ended(0);
+    work.say(&quick("--dir place --out out")).ended(0);
     assert_eq!(work.names("."), ["out"]);
     Ok(())
 }
@@ -382,7 +354,7 @@ fn made_and_removed() -> Outcome {
 fn none_above() -> Outcome {
     let work = Work::new();
     let missing = ["cannot make the directory `disk/place`: there is no directory `disk`", "mount its disk"];
-    work.run(quick("--dir disk/place --out out")).refused(&missing);
+    work.say(&quick("--dir disk/place --out out")).refused(&missing);
     std::fs::write(work.path("both.toml"), "name = 'both'\nplans = ['default']\n")?;
     work.say("run both.toml --dir disk/place --out out").refused(&missing);
     assert_eq!(work.names("."), ["both.toml"]);
@@ -436,14 +408,17 @@ fn mounted_in_a_left_place() -> Outcome {
     let script = "mount --bind precious \"$1\" && shift && exec \"$0\" \"$@\"";
     let mut command = work.command("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, BLOBWISE]);
-    let said = finish(command.arg(left.join("deep/mounted")).args(quick("--dir place --out again"))).ended(0);
+    let said = finish(
+        command.arg(left.join("deep/mounted")).args(quick("--dir place --out again").split_whitespace()),
+    )
+    .ended(0);
     assert_eq!(std::fs::read_to_string(work.path("precious/theirs"))?, "theirs");
     let name = left.file_name().unwrap().to_string_lossy().into_owned();
     let named =
         format!("`place/{name}`, which an earlier run left, was not removed: something else is mounted at");
     assert!(said.stderr.contains(&named) && said.stderr.contains("deep/mounted"), "{}", said.stderr);
     assert!(left.join("BLOBWISE").exists());
-    work.run(quick("--dir place --out third")).ended(0);
+    work.say(&quick("--dir place --out third")).ended(0);
     assert!(work.names("place").is_empty());
     Ok(())
 }
@@ -452,18 +427,17 @@ fn mounted_in_a_left_place() -> Outcome {
 fn pipe_for_a_mark() -> Outcome {
     let work = Work::new();
     std::fs::create_dir_all(work.path("place/blobwise-0123abcd"))?;
-    let pipe = Command::new("mkfifo").arg(work.path("place/blobwise-0123abcd/BLOBWISE")).status()?;
-    assert!(pipe.success());
+    let pipe = work.path("place/blobwise-0123abcd/BLOBWISE");
+    rustix::fs::mkfifoat(rustix::fs::CWD, pipe, rustix::fs::Mode::RWXU)?;
     let mut command = work.command("timeout");
-    finish(command.args(["60", BLOBWISE]).args(quick("--dir place --out out"))).ended(0);
+    finish(command.args(["60", BLOBWISE]).args(quick("--dir place --out out").split_whitespace())).ended(0);
     assert_eq!(work.names("place"), ["blobwise-0123abcd"]);
     Ok(())
 }
 
 fn no_regular_file() -> Outcome {
     let work = Work::new();
-    let pipe = Command::new("mkfifo").arg(work.path("pipe.toml")).status()?;
-    assert!(pipe.success());
+    rustix::fs::mkfifoat(rustix::fs::CWD, work.path("pipe.toml"), rustix::fs::Mode::RWXU)?;
     std::fs::write(work.path("long.toml"), vec![b'#'; 4_000_001])?;
     let said = |line: &str| finish(work.command("timeout").args(["60", BLOBWISE]).args(line.split(' ')));
     said("run /dev/urandom --out out").refused(&["cannot read the plan `/dev/urandom`: it is a device"]);
@@ -482,7 +456,7 @@ fn for_its_user_only() -> Outcome {
     std::fs::create_dir(work.path("shared"))?;
     std::fs::set_permissions(work.path("shared"), PermissionsExt::from_mode(0o755))?;
     left_behind(&work);
-    work.run(quick("--files files --out shared")).ended(0);
+    work.say(&quick("--files files --out shared")).ended(0);
     let mut seen = 0;
     for below in ["place", "out", "shared"] {
         // The first and the last are the user's own.
@@ -526,9 +500,9 @@ pub fn nobody_else() -> Option<String> {
 
 fn kept_awake() -> Outcome {
     let work = Work::new();
-    work.run(quick("--out asleep")).ended(0);
+    work.say(&quick("--out asleep")).ended(0);
     let words = |said: Said| said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = words(work.run(quick("--awake --out awake")).ended(0));
+    let told = words(work.say(&quick("--awake --out awake")).ended(0));
     assert!(told.contains("| processors asked not to sleep | 1 round"), "{told}");
     assert_eq!(RunResult::load(&work.path("awake"))?.plan.awake, Some(true));
     let told = words(work.say("compare asleep awake"));
@@ -538,18 +512,18 @@ fn kept_awake() -> Outcome {
 
 fn not_kept_awake() -> Outcome {
     let work = Work::new();
-    let arguments = quick("--awake --dir place --out out");
+    let line = quick("--awake --dir place --out out");
     let said = if rustix::process::geteuid().is_root() {
         // Another user, who may read the program and write here, but not ask the kernel.
         std::fs::set_permissions(work.path("."), PermissionsExt::from_mode(0o777))?;
         copied(Path::new(BLOBWISE), &work.path("program"))?;
         let mut command = work.command("setpriv");
         command.args(NOBODY).arg(work.path("program"));
-        let said = finish(command.args(arguments));
+        let said = finish(command.args(line.split_whitespace()));
         std::fs::remove_file(work.path("program"))?;
         said
     } else {
-        work.run(&arguments)
+        work.say(&line)
     };
     said.refused(&["--awake", REQUESTS, "as root"]);
     assert!(work.names(".").is_empty());

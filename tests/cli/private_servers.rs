@@ -145,8 +145,7 @@ fn long_paths(store: &str) -> Outcome {
     // A name that is cut would lie in the directory or above it; each server cuts elsewhere.
     for bytes in [95, 180] {
         let (tmp, dir) = (long(&work, "tmp", bytes), long(&work, "dir", bytes + 100));
-        let mut command = work.command(BLOBWISE);
-        let said = finish(command.env("TMPDIR", &tmp).args(line(store, &dir).split_whitespace())).ended(0);
+        let said = finish(work.blobwise(&line(store, &dir)).env("TMPDIR", &tmp)).ended(0);
         measured(&work, &said);
         let left: Vec<PathBuf> = ["tmp", "dir"]
             .iter()
@@ -164,11 +163,8 @@ fn odd_path() -> Outcome {
     let work = Work::new();
     let tmp = work.path("a, b");
     std::fs::create_dir(&tmp)?;
-    let mut command = work.command(BLOBWISE);
-    let said = finish(
-        command.env("TMPDIR", &tmp).args(line("postgres/bytea", Path::new("place")).split_whitespace()),
-    )
-    .ended(0);
+    let mut command = work.blobwise(&line("postgres/bytea", Path::new("place")));
+    let said = finish(command.env("TMPDIR", &tmp)).ended(0);
     measured(&work, &said);
     assert_eq!((work.names("a, b"), work.names(".").len()), (Vec::new(), 2));
     Ok(())
@@ -185,11 +181,8 @@ fn killed() -> Outcome {
     let work = Work::new();
     let (tmp, dir) = (long(&work, "tmp", 95), work.path("place"));
     let run = |more: &str| {
-        let mut command = work.command(BLOBWISE);
-        command
-            .env("TMPDIR", &tmp)
-            .args(line("memcached", &dir).split_whitespace())
-            .args(more.split_whitespace());
+        let mut command = work.blobwise(&format!("{} {more}", line("memcached", &dir)));
+        command.env("TMPDIR", &tmp);
         command
     };
     std::fs::create_dir(&dir)?;
@@ -328,8 +321,7 @@ fn without_a_name() -> Outcome {
     command.env_remove("HOME").env_remove("BLOBWISE_SUPERVISOR");
     let said = finish(command.args(line("postgres/bytea", Path::new("place")).split_whitespace())).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        result.candidates.iter().find(|candidate| candidate.store == "postgres/bytea").ok_or("none")?;
+    let candidate = result.candidate("postgres/bytea").ok_or("none")?;
     let reason = candidate.reason.as_deref().unwrap_or_default();
     assert!(
         reason

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
+use blobwise::result::RunResult;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Failed;
 
@@ -76,6 +77,13 @@ impl Work {
         command
     }
 
+    /// The program with words separated by spaces, as it is.
+    pub fn blobwise(&self, line: &str) -> Command {
+        let mut command = self.command(BLOBWISE);
+        command.args(line.split_whitespace());
+        command
+    }
+
     /// A run leaves the kernel's caches alone: trials run side by side, and all of them would read their programs and libraries
     /// from the disk again. It says all that it knows, because trials look for what most people need not see at once.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Said {
@@ -96,6 +104,13 @@ impl Work {
     /// Runs with words separated by spaces.
     pub fn say(&self, line: &str) -> Said {
         self.run(line.split_whitespace())
+    }
+
+    /// Runs a line that must end well, and loads the result in `out`.
+    #[track_caller]
+    pub fn result(&self, line: &str) -> RunResult {
+        self.say(line).ended(0);
+        RunResult::load(&self.path("out")).unwrap()
     }
 
     /// Every path below, with what a change would change: size, time of modification, mode and bytes.
@@ -126,6 +141,16 @@ fn collect(path: &Path, found: &mut BTreeMap<PathBuf, (u64, SystemTime, u32, Vec
 /// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Said {
     Said::from_output(&command.output().unwrap())
+}
+
+/// Why a command fails on this machine; nothing where it succeeds.
+pub fn why_not(command: &mut Command) -> Option<String> {
+    let why = match command.output() {
+        Ok(output) if output.status.success() => return None,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Some(format!("`{}`: {why}", command.get_program().display()))
 }
 
 /// Copies a program or a directory. A process does that which starts nothing meanwhile: one that this starts at that moment would have

@@ -80,9 +80,8 @@ fn taken_away() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     let line = RUN.replace("files/hashed,sqlite", "files/hashed,sqlite,redis");
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).args(["--dir", "place"]).env("LD_PRELOAD", library(&work));
-    let said = finish(&mut command).ended(0);
+    let mut command = work.blobwise(&format!("{line} --dir place"));
+    let said = finish(command.env("LD_PRELOAD", library(&work))).ended(0);
     let told = answer(&said);
     assert!(told.contains("libhungry.so` replaces fsync and fdatasync."), "{}", said.stdout);
     let result = result(&work);
@@ -108,8 +107,7 @@ fn told_elsewhere() -> Outcome {
     std::fs::create_dir(work.path("place")).unwrap();
     let library = library(&work);
     let told = |line: &str| {
-        let mut command = work.command(BLOBWISE);
-        let said = finish(command.args(line.split_whitespace()).env("LD_PRELOAD", &library)).ended(0);
+        let said = finish(work.blobwise(line).env("LD_PRELOAD", &library)).ended(0);
         assert!(answer(&said).contains("libhungry.so` replaces fsync and fdatasync."), "{}", said.stdout);
         answer(&said)
     };

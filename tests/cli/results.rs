@@ -20,7 +20,7 @@ use blobwise::store::Durability;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
-use crate::program::{BLOBWISE, Outcome, Work, finish, needing};
+use crate::program::{Outcome, Work, finish, needing};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -151,13 +151,12 @@ fn baselines() -> Outcome {
         assert_eq!(!cell.rounds.is_empty(), keeps || !is_cold, "{} in {}", cell.store, cell.phase);
         assert!(cell.not_ranked.is_some() && !cell.leader && cell.counters.errors == 0);
     }
-    let raw = result.candidates.iter().find(|candidate| candidate.store == "raw").ok_or("no candidate")?;
+    let raw = result.candidate("raw").ok_or("no candidate")?;
     let block_bytes: u64 = raw.facts["rounded_up_to_bytes"].parse()?;
     assert!(block_bytes.is_power_of_two() && raw.facts["calls"].contains("O_DIRECT"), "{:?}", raw.facts);
     // One read of an op reads its block and nothing else, whatever was read before. The device's counts lack an estimate of what others
     // ask for, and other trials read here, too: those of the process are exact.
-    let warm = result.results.iter().find(|cell| cell.store == "raw" && cell.phase == "read-warm");
-    for round in &warm.ok_or("not measured")?.rounds {
+    for round in &result.cell("raw", "read-warm").ok_or("not measured")?.rounds {
         let least = round.ops * 1000_u64.next_multiple_of(block_bytes);
         let read_bytes = round.own_read_bytes.ok_or("no count of what was read")?;
         assert!(read_bytes >= least, "{read_bytes} of {least}");
@@ -281,9 +280,7 @@ fn one_transaction() -> Outcome {
     std::fs::write(work.path("plan.toml"), plan)?;
     let said = work.say("run plan.toml --quiet --out out").ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let cell = |store: &str, phase: &str| {
-        result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap()
-    };
+    let cell = |store: &str, phase: &str| result.cell(store, phase).unwrap();
     let measured = result.results.iter().filter(|cell| cell.status == Status::Measured);
     let ones: Vec<(&str, &str)> = measured
         .filter(|cell| cell.one_transaction)
@@ -329,9 +326,8 @@ fn append_only() -> Outcome {
     let work = Work::new();
     let phases = "fill,read-warm,range-head,overwrite,list-all,count-all,back-up,restore,delete-half,reopen,delete-all";
     let stores = "files/hashed,zip,tar";
-    work.say(&format!("run --stores {stores} --blobs 40 --rounds 1 --quiet --phases {phases} --out out"))
-        .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work
+        .result(&format!("run --stores {stores} --blobs 40 --rounds 1 --quiet --phases {phases} --out out"));
     assert_eq!(result.results.len(), 3 * phases.split(',').count());
     for cell in &result.results {
         let (store, phase) = (cell.store.as_str(), cell.phase.as_str());
@@ -351,11 +347,9 @@ fn append_only() -> Outcome {
 fn batches_are_whole() -> Outcome {
     let work = Work::new();
     let phases = "--phases fill,read-warm,read-cold,overwrite,delete-half";
-    work.say(&format!(
+    let result = work.result(&format!(
         "run --stores sqlite,lmdb --blobs 25 --rounds 2 --workers 2 --batch 10 --verify --quiet {phases} --out out"
-    ))
-    .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    ));
     for cell in &result.results {
         assert_eq!((cell.status, cell.blobs_per_op), (Status::Measured, Some(10.0)), "{}", cell.phase);
         let (rounds, batches) = (2, if cell.phase == "delete-half" { 1 } else { 2 });
@@ -381,8 +375,7 @@ fn put_off() -> Outcome {
         overwrite("fours", 4)
     );
     std::fs::write(work.path("plan.toml"), plan)?;
-    work.say("run ./plan.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run ./plan.toml --quiet --out out");
     for cell in &result.results {
         assert!(!cell.rounds.is_empty(), "{}", cell.phase);
         // Nothing is left before the fill, and reads make nothing due.
@@ -433,9 +426,9 @@ fn budget_is_kept() -> Outcome {
 
 fn parts_of_disks() -> Outcome {
     let work = Work::new();
-    work.say("run --stores files/hashed,sqlite,fjall --blobs 40 --rounds 2 --quiet --phases fill --out out")
-        .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(
+        "run --stores files/hashed,sqlite,fjall --blobs 40 --rounds 2 --quiet --phases fill --out out",
+    );
     let shown = work.say("report --tables out").ended(0).stdout;
     assert!(shown.contains("grows    data indexes    dirs    logs"), "{shown}");
     for footprint in &result.footprints {
@@ -497,8 +490,7 @@ fn growth() -> Outcome {
     let work = Work::new();
     let line = "run --grow 100,150,200,300,1k --expect 3k --stores files/flat,sqlite --corpus fixed:1kB --rounds 2 --quiet --no-drop-caches \
                 --phases fill,read-warm,overwrite,delete-some,list-all --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!(result.complete && result.advice.is_none());
     for store in ["files/flat", "sqlite"] {
         let curves = result.curves.iter().filter(|curve| curve.store == store);
@@ -513,12 +505,10 @@ fn growth() -> Outcome {
         let mut disk = curves.filter(|curve| curve.figure == CurveFigure::Disk);
         assert!(disk.all(|curve| curve.steps.iter().all(|step| step.value.median >= 1_000.0)));
         // All is listed at each step: what a step deleted is there again.
-        let cell =
-            |phase: &str| result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
-        let listed = cell("list-all.300").ok_or("no list")?;
+        let listed = result.cell(store, "list-all.300").ok_or("no list")?;
         assert_eq!((listed.stored_blobs, listed.status), (Some(300), Status::Measured));
         assert!(matches!(listed.rounds[0].upkeep, Some(Upkeep::Lists { blobs: 300 })));
-        assert_eq!(cell("fill.1000").map(|fill| fill.ops), Some(2 * 700));
+        assert_eq!(result.cell(store, "fill.1000").map(|fill| fill.ops), Some(2 * 700));
     }
     reports_curves(&work, &result)
 }
@@ -527,8 +517,7 @@ fn ageing() -> Outcome {
     let work = Work::new();
     let line = "run --age 0,0.5,2 --stores files/hashed,sqlite --corpus uniform:500-1500 --blobs 200 --rounds 2 --quiet \
                 --no-drop-caches --phases fill,read-warm --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!(result.complete && result.advice.is_none());
     let corpus = result.corpus.bytes;
     for store in ["files/hashed", "sqlite"] {
@@ -562,8 +551,7 @@ fn one_image() -> Outcome {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = "run --age 0,1 --on ext4 --stores files/hashed,sqlite --corpus uniform:2000-60000 --blobs 60 --rounds 2 --quiet \
                 --no-drop-caches --phases fill,read-warm --verify --dir place --out out";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     assert!(result.complete);
     for store in ["files/hashed[on=ext4]", "sqlite[on=ext4]"] {
         let visits: Vec<&StoreRound> =
@@ -580,7 +568,7 @@ fn one_image() -> Outcome {
         assert_eq!(has_fragments, store.starts_with("files/"), "{store}");
         assert!(first.images.iter().all(|image| image.allocated_bytes.is_some()) && second.verified > 0);
         let rounds = |phase: &str| -> Vec<u32> {
-            let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
+            let cell = result.cell(store, phase);
             cell.map_or(Vec::new(), |cell| cell.rounds.iter().map(|round| round.round).collect())
         };
         assert_eq!((rounds("fill"), rounds("age.100")), (vec![1], vec![1]), "{store}");
@@ -638,12 +626,8 @@ fn hot_share() -> Outcome {
                 [[phase]]\nid = 'cold'\nops = {get = 1.0}\norder = 'zipfian:1.2'\ncount = 2000\ncache = 'cold-start'\n\
                 [[phase]]\nid = 'evenly'\nops = {get = 1.0}\nshare = 1.0\n";
     std::fs::write(work.path("plan.toml"), plan)?;
-    work.say("run plan.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
-    let of = |store: &str, phase: &str| {
-        let mut cells = result.results.iter();
-        cells.find(|cell| cell.store == store && cell.phase == phase).and_then(|cell| cell.hot)
-    };
+    let result = work.result("run plan.toml --quiet --out out");
+    let of = |store: &str, phase: &str| result.cell(store, phase).and_then(|cell| cell.hot);
     for phase in ["visits", "cold"] {
         let hot = of("sqlite", phase).ok_or(format!("nothing of {phase}"))?;
         // The keys are the same for both, and all blobs are as large.
@@ -660,8 +644,7 @@ fn list_at_a_rate() -> Outcome {
     let plan = "stores = ['memory']\nphases = ['fill', 'visits']\nrounds = 1\n[corpus]\nsource = 'fixed:1kB'\nblobs = 100\n\
                 [[phase]]\nid = 'visits'\nops = { get = 1.0 }\ncount = 50\nrate = 1000.0\n";
     std::fs::write(work.path("plan.toml"), plan)?;
-    work.say("run plan.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run plan.toml --quiet --out out");
     let visits = result.results.iter().find(|cell| cell.phase == "visits").ok_or("no cell of `visits`")?;
     assert_eq!((visits.ops, visits.offered_ops_per_s), (50, Some(1000.0)));
     let fill = result.results.iter().find(|cell| cell.phase == "fill").ok_or("no cell of `fill`")?;
@@ -910,10 +893,7 @@ fn reported_where_nothing_runs() -> Outcome {
         }
     }
     // Nor is there any program.
-    let nowhere = |line: &str| {
-        let mut command = work.command(BLOBWISE);
-        finish(command.args(line.split_whitespace()).env("PATH", "")).ended(0)
-    };
+    let nowhere = |line: &str| finish(work.blobwise(line).env("PATH", "")).ended(0);
     work.say("report small large --out both").ended(0);
     let judged = |out: &str| -> Result<String, Failed> {
         let result = RunResult::load(&work.path(out))?;
@@ -1163,8 +1143,7 @@ fn mix() -> Outcome {
 
 fn list_of_values() -> Outcome {
     let work = Work::new();
-    work.say("run --stores sqlite --set sqlite.page_size=4096,16384 --blobs 20 --rounds 1 --phases fill --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run --stores sqlite --set sqlite.page_size=4096,16384 --blobs 20 --rounds 1 --phases fill --quiet --out out");
     let labels: Vec<&str> = result.candidates.iter().map(|candidate| candidate.store.as_str()).collect();
     assert_eq!(labels, ["sqlite[page_size=4096]", "sqlite[page_size=16384]"]);
     for candidate in &result.candidates {
@@ -1264,7 +1243,7 @@ fn tiny(plan: &str) -> Outcome {
         assert!(!by_nobody, "no candidate does `{}`", phase.id);
     }
     for missing in &planned.missing {
-        let candidate = result.candidates.iter().find(|candidate| candidate.store == missing.label);
+        let candidate = result.candidate(&missing.label);
         let candidate = candidate.ok_or_else(|| format!("`{}` is not in the table", missing.label))?;
         assert_eq!(
             (candidate.status, candidate.reason.as_deref()),

@@ -11,7 +11,7 @@ use mysql::prelude::Queryable;
 
 use crate::objects::{no_versitygw, versitygw};
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing};
-use crate::theirs::{PASSWORD, PATIENCE, Theirs, mariadb, mysql, on_free_port, postgres, program, psql};
+use crate::theirs::{PASSWORD, PATIENCE, Theirs, mariadb, mysql, on_free_port, postgres, psql, redis};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -72,7 +72,7 @@ fn fact_and_bytes(
     store: &str,
 ) -> Result<(Option<String>, Option<u64>), Box<dyn std::error::Error>> {
     let result = RunResult::load(&work.path("out"))?;
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == store).ok_or("no store")?;
+    let candidate = result.candidate(store).ok_or("no store")?;
     let footprint = result.footprints.iter().find(|footprint| footprint.store == store);
     let bytes = footprint.and_then(|footprint| footprint.after_settle_bytes);
     Ok((candidate.facts.get("not_told").cloned(), bytes))
@@ -197,17 +197,9 @@ fn partial_revokes() -> Outcome {
 
 /// A server whose log is flushed at each write, and how its client is called.
 fn started_redis(store: &str, work: &Work) -> (Server, String) {
-    let dir = work.path("theirs");
-    std::fs::create_dir(&dir).unwrap();
-    let program = program(store);
-    on_free_port(|port| {
-        let launch = Launch::new(&program, &dir)
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "yes"])
-            .args(["--appendfsync", "always"]);
-        let mut server = Server::start(&launch)?;
-        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?))?;
-        Ok((server, port.to_string()))
-    })
+    let options = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
+    let (server, port) = redis(store, work, &options);
+    (server, port.to_string())
 }
 
 fn of_redis(store: &str) -> Outcome {

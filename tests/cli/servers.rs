@@ -15,7 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::opening;
 use crate::places::{mounted_beside, no_mounts};
-use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::program::{Outcome, Work, finish, missing, needing};
+use crate::results::collapse_whitespace;
 use crate::signals::{run_until, send, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
 use crate::trials::Trial;
@@ -126,12 +127,10 @@ pub fn quick(store: &str, more: &str) -> String {
 /// Side by side, each by its own program: none has checksums of pages, which 18 would make and 15 would not, and each says so.
 fn releases() -> Outcome {
     let work = Work::new();
-    work.say(&quick(
+    let result = work.result(&quick(
         "postgres/bytea",
         "--set postgres.version=installed,17,18 --set postgres.io_method=shipped",
-    ))
-    .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    ));
     let mut majors = Vec::new();
     for candidate in &result.candidates {
         let facts = &candidate.facts;
@@ -148,9 +147,8 @@ fn releases() -> Outcome {
 fn wrong_release() -> Outcome {
     let work = Work::new();
     let refused = |settings: &str, variable: (&str, &str), words: &[&str]| {
-        let mut command = work.command(BLOBWISE);
-        command.args(quick("postgres/bytea", settings).split_whitespace()).env(variable.0, variable.1);
-        crate::program::finish(&mut command).refused(words);
+        let mut command = work.blobwise(&quick("postgres/bytea", settings));
+        finish(command.env(variable.0, variable.1)).refused(words);
     };
     let nothing = ("UNUSED", "");
     let old = "--set postgres.version=17 --set postgres.io_method";
@@ -476,8 +474,7 @@ fn unflushed_copies() -> Outcome {
     for (method, is_told) in [("O_DIRECT", true), ("fsync", false)] {
         let work = Work::new();
         let theirs = mysql(&[&format!("--innodb-flush-method={method}")]);
-        work.say(&quick("mysql/blob", &format!("--set mysql.url={}", theirs.url))).ended(0);
-        let result = RunResult::load(&work.path("out"))?;
+        let result = work.result(&quick("mysql/blob", &format!("--set mysql.url={}", theirs.url)));
         let is_old = result
             .candidates
             .iter()
@@ -586,9 +583,7 @@ fn dies() -> Outcome {
     kill_process(server.0, Signal::KILL).unwrap();
     let said = wait(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| {
-        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
-    };
+    let status = |store: &str| result.candidate(store).map(|candidate| candidate.status);
     assert_eq!(status("postgres/bytea"), Some(Status::Failed), "{}", said.stdout);
     assert_eq!(status("files/hashed"), Some(Status::Measured), "{}", said.stdout);
     assert!(said.stdout.contains("`postgres` died"), "{}", said.stdout);
@@ -601,9 +596,9 @@ fn dies() -> Outcome {
 /// Where there is a device, and the kernel counts for each process.
 fn moves_for_us() -> Outcome {
     let work = Work::new();
-    work.say("run --stores redis --corpus fixed:100kB --blobs 60 --rounds 1 --phases fill --quiet --out out")
-        .ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(
+        "run --stores redis --corpus fixed:100kB --blobs 60 --rounds 1 --phases fill --quiet --out out",
+    );
     let round = &result.results[0].rounds[0];
     if result.machine.device.is_some() {
         assert!(round.own_written_bytes.unwrap() >= round.bytes, "{round:?}");
@@ -617,12 +612,10 @@ fn cold_beside_a_server() -> Outcome {
     let work = Work::new();
     let run =
         "--corpus fixed:1kB --blobs 250 --rounds 2 --phases fill,read-cold,read-again --quiet --out out";
-    work.say(&format!("run --stores files/hashed,nginx {run}")).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&format!("run --stores files/hashed,nginx {run}"));
     for phase in ["read-cold", "read-again"] {
         let cell = |store: &str| {
-            let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
-            cell.ok_or_else(|| format!("no cell of `{store}` in `{phase}`"))
+            result.cell(store, phase).ok_or_else(|| format!("no cell of `{store}` in `{phase}`"))
         };
         let (files, nginx) = (cell("files/hashed")?, cell("nginx")?);
         // Two per cent of the keys in a pass: of 40 passes a server does two.
@@ -641,8 +634,7 @@ fn shared(stores: &str, class: &str) -> Outcome {
     let (family, _) = stores.split_once('/').unwrap_or_default();
     let run = "--blobs 12 --rounds 2 --phases fill,read-warm,overwrite --quiet --dir place --out out";
     let line = format!("run --stores {stores} --durability {class} --set {family}.server=shared {run}");
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     assert_eq!(result.candidates.len(), stores.split(',').count());
     for cell in result.results.iter().filter(|cell| cell.phase == "overwrite") {
         assert_eq!((cell.status, cell.durability.name()), (Status::Measured, class), "{}", cell.store);
@@ -667,8 +659,7 @@ fn indexes(store: &str) -> Outcome {
     let line = format!(
         "run --stores {store},files/hashed --corpus fixed:300 --blobs {BLOBS} --rounds 1 --phases fill --quiet --out out"
     );
-    work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&line);
     let of = |store: &str| result.footprints.iter().find(|footprint| footprint.store == store).unwrap();
     // Keys of 32 digits: no entry of an index is shorter, and none is as long as key and blob together.
     let index = of(store).index_bytes.ok_or("it tells nothing")?;
@@ -710,19 +701,16 @@ fn on_a_small_disk(options: &str, corpus: &str, others: &str) -> Result<String, 
     let line = format!(
         "run --stores postgres/bytea,memory {corpus} --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out"
     );
-    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     std::fs::create_dir(work.path("mounted"))?;
-    let said = mounted_beside("mounted", &work, options, others, &arguments).ended(1);
-    let on_a_line = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    let tables = on_a_line(&work.say("report out --tables").ended(0).stdout);
+    let said = mounted_beside("mounted", &work, options, others, &line).ended(1);
+    let tables = collapse_whitespace(&work.say("report out --tables").ended(0).stdout);
     assert!(tables.contains("No space left on device"), "{tables}");
     let result = RunResult::load(&work.path("out"))?;
-    let of = |store: &str| result.candidates.iter().find(|candidate| candidate.store == store);
-    let failed = of("postgres/bytea").ok_or("it is not in the result")?;
+    let failed = result.candidate("postgres/bytea").ok_or("it is not in the result")?;
     assert_eq!(failed.status, Status::Failed);
     assert!(failed.reason.as_ref().is_some_and(|why| why.contains("No space left on device")), "{failed:?}");
-    assert_eq!(of("memory").map(|candidate| candidate.status), Some(Status::Measured));
-    Ok(on_a_line(&said.stdout))
+    assert_eq!(result.candidate("memory").map(|candidate| candidate.status), Some(Status::Measured));
+    Ok(collapse_whitespace(&said.stdout))
 }
 
 /// Too small for the directory that `initdb` makes.
@@ -765,10 +753,8 @@ fn no_data_directory() -> Outcome {
     let real = program.find()?.path;
     executable(&work.path("postgres"), &format!("exec '{}' \"$@\"", real.display()))?;
     executable(&work.path("initdb"), "echo 'initdb: error: no room for a cluster' >&2\nexit 1")?;
-    let mut command = work.command(BLOBWISE);
-    let line = quick("postgres/bytea,files/hashed", "");
-    command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", work.path("postgres"));
-    crate::program::finish(&mut command).ended(1);
+    let mut command = work.blobwise(&quick("postgres/bytea,files/hashed", ""));
+    finish(command.env("BLOBWISE_POSTGRES", work.path("postgres"))).ended(1);
     let result = RunResult::load(&work.path("out"))?;
     for cell in &result.results {
         let expected = if cell.store == "files/hashed" { Status::Measured } else { Status::Failed };
@@ -786,10 +772,8 @@ fn no_data_directory() -> Outcome {
 /// What was named is not replaced by what is found elsewhere: two builds of a server are told apart by it.
 fn other_program() -> Outcome {
     let work = Work::new();
-    let line = quick("postgres/bytea", "");
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", "/bin/echo");
-    crate::program::finish(&mut command)
+    let mut command = work.blobwise(&quick("postgres/bytea", ""));
+    finish(command.env("BLOBWISE_POSTGRES", "/bin/echo"))
         .refused(&["`BLOBWISE_POSTGRES` does not name `postgres`", "/bin/echo"]);
     assert!(work.names(".").is_empty());
     Ok(())
@@ -797,11 +781,10 @@ fn other_program() -> Outcome {
 
 fn missing_program() -> Outcome {
     let work = Work::new();
-    let line = quick("mysql/blob", "");
-    let mut command = work.command(BLOBWISE);
-    command.args(line.split_whitespace()).env("HOME", work.path("nobody")).env_remove("XDG_CACHE_HOME");
+    let mut command = work.blobwise(&quick("mysql/blob", ""));
+    command.env("HOME", work.path("nobody")).env_remove("XDG_CACHE_HOME");
     command.env_remove("BLOBWISE_MYSQLD").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    let said = crate::program::finish(&mut command).refused(&["no `mysqld` was found", "install it with"]);
+    let said = finish(&mut command).refused(&["no `mysqld` was found", "install it with"]);
     // Debian's mysqld is MariaDB, and is told apart by what it says.
     if Path::new("/usr/sbin/mysqld").exists() {
         assert!(said.stderr.contains("MariaDB"), "{}", said.stderr);

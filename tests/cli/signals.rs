@@ -163,8 +163,7 @@ fn goes_on() -> Outcome {
     let work = prepared();
     interrupted(&work, RUN, "read-warm", 3);
     let kept = RunResult::load(&work.path("out"))?;
-    work.say("run --resume out --quiet").ended(0);
-    let whole = RunResult::load(&work.path("out"))?;
+    let whole = work.result("run --resume out --quiet");
     assert!(whole.complete);
     assert_eq!(whole.store_rounds.len(), 12);
     assert_eq!(whole.plan.seed, kept.plan.seed);
@@ -202,8 +201,7 @@ probe_limit = 1000.0
     let kept = RunResult::load(&work.path("out"))?;
     let through = kept.store_rounds.len();
     assert!(!kept.complete && (2..8).contains(&through), "{through} curves are through");
-    work.say("run --resume out --quiet").ended(0);
-    let whole = RunResult::load(&work.path("out"))?;
+    let whole = work.result("run --resume out --quiet");
     assert_eq!((whole.complete, whole.store_rounds.len()), (true, 8));
     let steps: Vec<&Cell> = whole.results.iter().filter(|cell| cell.stored_blobs.is_some()).collect();
     assert_eq!(steps.len(), 12, "two phases of two stores, at three steps");
@@ -218,8 +216,7 @@ fn goes_on_beside_its_files() -> Outcome {
     let work = prepared();
     let run = "run plan.toml --files . --verbose --dir place --out out";
     interrupted(&work, run, "read-warm", 3);
-    work.say("run --resume out --quiet").ended(0);
-    let whole = RunResult::load(&work.path("out"))?;
+    let whole = work.result("run --resume out --quiet");
     assert!(whole.complete);
     assert_eq!(whole.corpus.blobs, 42, "forty files, a plan and what lies in the place");
     Ok(())
@@ -233,8 +230,7 @@ fn stopped_in_the_pilot() -> Outcome {
     let kept = RunResult::load(&work.path("out"))?;
     assert!(!kept.complete);
     assert_eq!((kept.fixed.rounds, kept.store_rounds.len(), kept.corpus.blobs), (0, 0, 40));
-    work.say("run --resume out --quiet").ended(0);
-    let whole = RunResult::load(&work.path("out"))?;
+    let whole = work.result("run --resume out --quiet");
     assert!(whole.complete);
     assert_eq!(whole.store_rounds.len(), 4);
     assert!(whole.harness.null_ns.contains_key("read-warm"), "{:?}", whole.harness);
@@ -355,9 +351,7 @@ fn other_server() -> Outcome {
     let run =
         "run plan.toml --stores files/hashed,redis --phases fill,read-warm --verbose --dir place --out out";
     interrupted(&work, run, "read-warm", 3);
-    let mut command = work.command(BLOBWISE);
-    command.args(["run", "--resume", "out"]).env("BLOBWISE_REDIS_URL", "redis://elsewhere");
-    finish(&mut command)
+    finish(work.blobwise("run --resume out").env("BLOBWISE_REDIS_URL", "redis://elsewhere"))
         .refused(&["`redis` had url `` and has `redis://elsewhere`", "`blobwise run out/plan.toml`"]);
     assert_eq!(work.names("place"), ["theirs"]);
     work.say("run --resume out --quiet").ended(0);

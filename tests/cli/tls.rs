@@ -153,8 +153,7 @@ fn strict(store: &'static str, start: StartSecured) -> Outcome {
 /// Only what speaks TLS says what was negotiated. A server of the user's has it in its URL, and is not connected to.
 fn with_and_without() -> Outcome {
     let work = Work::new();
-    work.say(&quick("redis", "--durability none --set redis.tls=false,true")).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&quick("redis", "--durability none --set redis.tls=false,true"));
     let told: Vec<_> = result.candidates.iter().map(|candidate| candidate.facts.get("tls")).collect();
     let [None, Some(told)] = told.as_slice() else { return Err(format!("{told:?}").into()) };
     assert!(told.starts_with("TLSv1.3, TLS_") && told.ends_with("certificate and name checked"), "{told}");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::objects::{KEY, SECRET, Theirs, no_versitygw};
 use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
 use crate::trials::Trial;
 
@@ -26,17 +27,12 @@ pub fn trials() -> Vec<Trial> {
             missing("postgres/bytea").or_else(|| missing("nginx")),
             replayed_everywhere,
         ),
+        needing(
+            "a log that an object store wrote is described and replayed",
+            no_versitygw(),
+            of_object_store,
+        ),
     ]
-}
-
-/// Trials that need stores which are features.
-#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
-pub fn of_features() -> Vec<Trial> {
-    vec![needing(
-        "a log that an object store wrote is described and replayed",
-        crate::objects::no_versitygw(),
-        of_object_store,
-    )]
 }
 
 /// What must not get out: a part of every name, address, user and query of the logs.
@@ -406,9 +402,7 @@ fn of_nginx() -> Outcome {
 }
 
 /// versitygw tells neither the bytes of a read nor that it was of a part.
-#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 fn of_object_store() -> Outcome {
-    use crate::objects::{KEY, SECRET, Theirs};
     use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
     const MINUTE: Duration = Duration::from_secs(60);

@@ -57,8 +57,7 @@ fn no_rate() -> Outcome {
     let work = Work::new();
     let line =
         "run --stores nginx --blobs 20 --rounds 1 --quiet --out out --phases fill,ramp --limit p50=1us";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     let cell = result.results.iter().find(|cell| cell.phase == "ramp").ok_or("no cell")?;
     assert_eq!(cell.status, Status::NotPossible);
     let reason = cell.reason.as_deref().unwrap_or_default();
@@ -73,8 +72,7 @@ fn a_thousand() -> Outcome {
     // A thousand blobs at this scale, and eight requests where a phase has two hundred.
     let more =
         "--corpus fixed:200 --blobs 100000 --scale 0.01 --phases fill,read-warm --rounds 1 --quiet --out out";
-    work.say(&format!("{line} {more}")).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&format!("{line} {more}"));
     assert_eq!(result.results.len(), 6);
     for cell in &result.results {
         if cell.phase == "fill" {
@@ -103,8 +101,7 @@ fn missing_module() -> Outcome {
     ] {
         let work = Work::new();
         let line = format!("run --stores {store} --blobs 5 --rounds 1 --phases fill --quiet --out out");
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        mounted_over(directory, &work, "ro", &arguments).refused(&words);
+        mounted_over(directory, &work, "ro", &line).refused(&words);
         assert!(work.names(".").is_empty());
     }
     Ok(())
@@ -114,8 +111,7 @@ fn missing_module() -> Outcome {
 fn misses() -> Outcome {
     let work = Work::new();
     let line = "run --stores apache-php/memcached,apache-php/apcu --blobs 20 --rounds 1 --quiet --out out";
-    work.say(&format!("{line} --phases fill,read-cold,read-warm")).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(&format!("{line} --phases fill,read-cold,read-warm"));
     let reads: Vec<_> = result.results.iter().filter(|cell| cell.phase != "fill").collect();
     assert_eq!(reads.len(), 4);
     for cell in reads {
@@ -130,8 +126,7 @@ fn facts() -> Outcome {
     let work = Work::new();
     let line =
         "run --stores nginx-php/memcached --blobs 20 --rounds 1 --quiet --out out --phases fill,read-warm";
-    work.say(line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result(line);
     let facts = serde_json::to_string(&result.candidates)?;
     for name in ["php opcache.enable", "compiled once", "php memcached", "cache: item_size_max", "behind: "] {
         assert!(facts.contains(name), "no `{name}` in {facts}");
@@ -164,8 +159,7 @@ fn timed() -> Outcome {
         stores = ["apache-php/mysql[driver=pdo,protocol=text,timed=true]", "nginx-php/apcu"]
     "#;
     std::fs::write(work.path("timed.toml"), plan)?;
-    work.say("run timed.toml --quiet --out out").ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = work.result("run timed.toml --quiet --out out");
     let steps_of = |store: &str, phase: &str| -> Option<Vec<(String, f64)>> {
         let of = |cell: &&blobwise::result::Cell| cell.store.starts_with(store) && cell.phase == phase;
         let cell = result.results.iter().find(of)?;
@@ -186,7 +180,7 @@ fn timed() -> Outcome {
         let share: f64 = steps.iter().map(|(_, share)| share).sum();
         assert!(share > 0.0 && share < 1.0, "{store} {phase}: {steps:?}");
     }
-    let untimed = result.results.iter().find(|cell| cell.store == "apache-php/mysql" && cell.phase == "one");
+    let untimed = result.cell("apache-php/mysql", "one");
     assert_eq!(untimed.ok_or("no cell")?.steps.len(), 0);
     let several = result.results.iter().filter(|cell| cell.phase == "several");
     assert_eq!(several.count(), 2);

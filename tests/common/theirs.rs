@@ -1,5 +1,6 @@
 //! Servers that play the part of a user's own: private ones of a test, each in a directory of its own, with a password.
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -125,13 +126,11 @@ pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
 // ---- MySQL and MariaDB -----------------------------------------------------------------------------------------------
 
 /// Statements that create a new server's users: one with all rights, and one without any.
-#[cfg(feature = "mysql")]
 fn users(by: &str) -> String {
     ["owner", "guest"].map(|name| format!("CREATE USER {name}@'127.0.0.1' {by} '{PASSWORD}';\n")).concat()
         + "GRANT ALL ON *.* TO owner@'127.0.0.1';\n"
 }
 
-#[cfg(feature = "mysql")]
 fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) -> Theirs {
     let (dir, sockets) = (work.path("theirs"), SocketDir::make(".s.PGSQL.65535").unwrap());
     let log = dir.join("general.log");
@@ -155,7 +154,6 @@ fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) ->
 
 /// Options for the directories of data and of temporary tables. A starting server removes other servers' files from a shared
 /// temporary directory.
-#[cfg(feature = "mysql")]
 fn places(dir: &Path, data: &Path) -> [String; 3] {
     let temporary = dir.join("tmp");
     std::fs::create_dir_all(&temporary).unwrap();
@@ -164,13 +162,11 @@ fn places(dir: &Path, data: &Path) -> [String; 3] {
 }
 
 /// Starts MariaDB with these flags.
-#[cfg(feature = "mysql")]
 pub fn mariadb(more: &[&str]) -> Theirs {
     mariadb_by(Work::new(), &program("mariadb/blob"), more)
 }
 
 /// Starts MariaDB with its data, or only its binary log, on a tmpfs of this size, in a mount namespace that ends with it.
-#[cfg(feature = "mysql")]
 pub fn mariadb_on(size: &str, is_for_log: bool) -> Theirs {
     use std::os::unix::fs::PermissionsExt;
     let (work, server) = (Work::new(), program("mariadb/blob"));
@@ -192,7 +188,6 @@ pub fn mariadb_on(size: &str, is_for_log: bool) -> Theirs {
     mariadb_by(work, &script, &[])
 }
 
-#[cfg(feature = "mysql")]
 fn mariadb_by(work: Work, server: &Path, more: &[&str]) -> Theirs {
     let dir = work.path("theirs");
     let (data, install) = (dir.join("data"), Path::new("/usr/bin/mariadb-install-db"));
@@ -206,7 +201,6 @@ fn mariadb_by(work: Work, server: &Path, more: &[&str]) -> Theirs {
 }
 
 /// Starts MySQL with these flags.
-#[cfg(feature = "mysql")]
 pub fn mysql(more: &[&str]) -> Theirs {
     let work = Work::new();
     let (dir, program) = (work.path("theirs"), program("mysql/blob"));
@@ -234,4 +228,18 @@ pub fn mysql(more: &[&str]) -> Theirs {
     let by = if is_old { "IDENTIFIED WITH mysql_native_password BY" } else { "IDENTIFIED BY" };
     std::fs::write(dir.join("first.sql"), users(by)).unwrap();
     started_mysql(work, &program, &first, &[&["--skip-mysqlx"], more].concat())
+}
+
+// ---- Redis and Valkey ------------------------------------------------------------------------------------------------
+
+/// Starts one with these options, and returns its port.
+pub fn redis(store: &str, work: &Work, options: &[&str]) -> (Server, u16) {
+    let (program, dir) = (program(store), work.path("theirs"));
+    std::fs::create_dir(&dir).unwrap();
+    on_free_port(|port| {
+        let launch = Launch::new(&program, &dir).args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
+        let mut server = Server::start(&launch.args(options))?;
+        server.wait_until_ready(PATIENCE, || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?))?;
+        Ok((server, port))
+    })
 }

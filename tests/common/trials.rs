@@ -7,6 +7,13 @@ use std::time::Duration;
 use blobwise::host::machine::uptime;
 use libtest_mimic::{Arguments, Completion, Failed};
 
+/// Makes the program the supervisor of private servers, which would else be this test. `main` calls it first.
+#[expect(unsafe_code, reason = "changing the environment")]
+pub fn name_the_supervisor() {
+    // SAFETY: the first thing that is done, while there is one thread.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
+}
+
 /// A trial of the library, of which it is known how long it took.
 pub struct Trial(libtest_mimic::Trial);
 

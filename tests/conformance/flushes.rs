@@ -138,19 +138,8 @@ impl Trace {
         let file = home.around().join("trace");
         let mut strace = Command::new("strace");
         strace
-            .args([
-                "-f",
-                "-y",
-                "-s",
-                "32",
-                "--seccomp-bpf",
-                "--pidns-translation",
-                "-e",
-                WATCHED,
-                "-e",
-                "signal=none",
-                "-o",
-            ])
+            .args("-f -y -s 32 --seccomp-bpf --pidns-translation -e signal=none -e".split(' '))
+            .args([WATCHED, "-o"])
             .arg(&file);
         strace
             .arg(std::env::current_exe()?)

@@ -86,7 +86,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(case: &Case, home: &Home) -> Result<Writer> {
+    /// Starts one in a home of its own, and waits until this many ops are acknowledged.
+    fn start(case: &Case, ops: u64) -> Result<(Home, Writer)> {
+        case.world.warm(case.subject, BLOB_BYTES_MAX)?;
+        let home = case.world.home()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(CHILD).arg(&case.subject.name).arg(&home.store).arg(&home.cache);
         command.current_dir(home.around()).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -94,18 +97,14 @@ impl Writer {
         #[expect(clippy::disallowed_methods, reason = "it is killed and waited for when dropped")]
         let mut child = command.spawn()?;
         let answers = BufReader::new(child.stdout.take().context("no pipe from the child")?);
-        Ok(Writer { child, answers, done: 0 })
-    }
-
-    /// Waits until this many ops are acknowledged.
-    fn wait_for(&mut self, ops: u64, home: &Home) -> Result<()> {
-        while self.done < ops {
-            if !self.one_more()? {
+        let mut writer = Writer { child, answers, done: 0 };
+        while writer.done < ops {
+            if !writer.one_more()? {
                 let said = std::fs::read_to_string(home.around().join("said")).unwrap_or_default();
-                bail!("the writing process ended after {} ops: {}", self.done, said.trim());
+                bail!("the writing process ended after {} ops: {}", writer.done, said.trim());
             }
         }
-        Ok(())
+        Ok((home, writer))
     }
 
     /// Reads the rest of the acknowledgements, and returns how many there were in total.
@@ -142,10 +141,7 @@ pub fn survives_process_kill(case: &Case) -> Result<()> {
 }
 
 fn survives_one(case: &Case, ops: u64) -> Result<()> {
-    case.world.warm(case.subject, BLOB_BYTES_MAX)?;
-    let home = case.world.home()?;
-    let mut writer = Writer::start(case, &home)?;
-    writer.wait_for(ops, &home)?;
+    let (home, mut writer) = Writer::start(case, ops)?;
     let victims = victims(case.subject, &home, &writer)?;
     victims.iter().for_each(processes::Process::kill);
     let done = writer.read_to_the_end()?;
@@ -188,12 +184,14 @@ fn compare(bench: &Bench, done: u64) -> Result<()> {
     // The op in progress when the process died may have taken effect or not.
     let states = states(subject, done + 1);
     let promised = promised_until(subject, done);
+    // Or a kill may leave a torn blob beyond the promise.
+    let is_whole = subject.loss().after_kill == Loss::Nothing;
     let mut hand = bench.hand()?;
     let mut found = Vec::new();
     for (id, states) in states.iter().enumerate() {
         let bytes = hand.get(&key(id as u64), Span::Whole);
         // Beyond the promise every state is allowed: missing, old, empty, torn.
-        if states.iter().any(|(number, _)| *number >= promised) && promised <= done && !is_whole(subject) {
+        if states.iter().any(|(number, _)| *number >= promised) && promised <= done && !is_whole {
             found.push(bytes.unwrap_or_default());
             continue;
         }
@@ -210,15 +208,10 @@ fn compare(bench: &Bench, done: u64) -> Result<()> {
         );
         found.push(bytes);
     }
-    if subject.loss().after_kill == Loss::Nothing {
+    if is_whole {
         expect_all_or_none(subject, done, &found)?;
     }
     Ok(())
-}
-
-/// True if a kill may not leave a torn blob even beyond the promise.
-fn is_whole(subject: &Subject) -> bool {
-    subject.loss().after_kill == Loss::Nothing
 }
 
 /// Ops with a smaller number must have taken effect.
@@ -262,10 +255,7 @@ fn expect_all_or_none(subject: &Subject, done: u64, found: &[Option<Vec<u8>>]) -
 
 /// Kills the program that started a server: the server must end too.
 pub fn ends_with_the_program(case: &Case) -> Result<()> {
-    case.world.warm(case.subject, BLOB_BYTES_MAX)?;
-    let home = case.world.home()?;
-    let mut writer = Writer::start(case, &home)?;
-    writer.wait_for(5, &home)?;
+    let (home, mut writer) = Writer::start(case, 5)?;
     ensure!(!victims(case.subject, &home, &writer)?.is_empty());
     writer.child.kill()?;
     writer.child.wait()?;
@@ -276,10 +266,7 @@ pub fn ends_with_the_program(case: &Case) -> Result<()> {
 
 /// Kills the supervisor: the server must end, with everything that it has started.
 pub fn ends_with_its_supervisor(case: &Case) -> Result<()> {
-    case.world.warm(case.subject, BLOB_BYTES_MAX)?;
-    let home = case.world.home()?;
-    let mut writer = Writer::start(case, &home)?;
-    writer.wait_for(5, &home)?;
+    let (home, writer) = Writer::start(case, 5)?;
     let supervisors: Vec<_> =
         processes::using(&home.store).into_iter().filter(processes::Process::is_supervisor).collect();
     ensure!(!supervisors.is_empty(), "no supervisor was found");

@@ -16,8 +16,8 @@ use blobwise::conformance::subject::Subject;
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Backup, BackupMethod, CacheRecommendation, Capabilities, Catalogue, ClientSupport, Compaction,
-    Durability, Error, Facts, Inodes, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode,
-    Needs, OptionSpec, Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
+    Durability, Error, Facts, Integrity, JoinToken, Key, Kind, Limit, Loss, Losses, ManySink, Mode, Needs,
+    OptionSpec, Options, ReadIsolation, Session, Setup, Sink, Span, Store, Traits, Values,
 };
 use blobwise::stores::{self, Entry};
 
@@ -143,24 +143,12 @@ static POSTGRES: LazyLock<Adapter> = LazyLock::new(|| adapter("postgres/liar", K
 
 const LIE: OptionSpec =
     OptionSpec { name: "lie", values: Values::OneOf(&[]), default: "none", about: "what is wrong" };
-const CONNECTION: OptionSpec = OptionSpec {
-    name: "connection",
-    values: Values::OneOf(&["kept"]),
-    default: "kept",
-    about: "declared, so that connecting anew is checked",
-};
-const WORKERS: OptionSpec = OptionSpec {
-    name: "workers",
-    values: Values::OneOf(&["2"]),
-    default: "2",
-    about: "declared, so that processes are counted",
-};
-const LAZY: OptionSpec = OptionSpec {
-    name: "delete",
-    values: Values::OneOf(&["lazy"]),
-    default: "lazy",
-    about: "declared, so that purging is checked",
-};
+const CONNECTION: OptionSpec =
+    OptionSpec::choice("connection", &["kept"]).about("declared, so that connecting anew is checked");
+const WORKERS: OptionSpec =
+    OptionSpec::choice("workers", &["2"]).about("declared, so that processes are counted");
+const LAZY: OptionSpec =
+    OptionSpec::choice("delete", &["lazy"]).about("declared, so that purging is checked");
 
 /// Function that opens an adapter's store.
 type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
@@ -228,14 +216,9 @@ fn inner_adapter(name: &str) -> Option<&'static Adapter> {
 fn caps(options: &Options) -> Capabilities {
     let lie = options.text("lie");
     Capabilities {
-        durability: Durability::ALL,
         persistent: lie != "remembers-when-closed",
-        contents: true,
         changes: lie != "changes-undeclared",
-        inodes: Inodes::FEW,
-        atomic_put: true,
         range: lie != "ranges-undeclared",
-        streams: true,
         list: lie != "list-undeclared",
         batch: lie != "batch-undeclared",
         get_many: lie != "get-of-several-undeclared",
@@ -258,7 +241,6 @@ fn caps(options: &Options) -> Capabilities {
         },
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
         totals: lie == "counts-drafts",
-        other_data: false,
         backup: match lie {
             _ if lie.starts_with("backup-") || lie == "claims-backups-and-refuses" => {
                 Backup::Image(BackupMethod { by: "a liar", words: "a liar's word", link: "" })
@@ -276,6 +258,7 @@ fn caps(options: &Options) -> Capabilities {
             "invites-to-another-store" => ClientSupport::Directory,
             _ => ClientSupport::One("a liar is enough"),
         },
+        ..Capabilities::ONE_BY_ONE
     }
 }
 

@@ -62,7 +62,7 @@ use crate::trials::{Trial, ignored_or_failed};
 
 fn main() -> ExitCode {
     blobwise::host::machine::make_private();
-    name_the_supervisor();
+    trials::name_the_supervisor();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some(flushes::CHILD) => flushes::report(child(&arguments[1..], flushes::act)),
@@ -131,13 +131,6 @@ fn is_long(name: &str) -> bool {
     store.contains('[') && store != TLS
         || ONLY_THERE.contains(&stores::family(store))
         || stores::adapters().any(|adapter| adapter.name == store && is_weaker(adapter))
-}
-
-/// Sets the supervisor's program: private servers need blobwise itself, not this test.
-#[expect(unsafe_code, reason = "changing the environment")]
-fn name_the_supervisor() {
-    // SAFETY: done first, while there is one thread.
-    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
 }
 
 /// Finds a subject by name, including faulty stores.

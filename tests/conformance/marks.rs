@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::conformance::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
+use blobwise::conformance::bench::{Home, World};
 use blobwise::conformance::subject::Subject;
 use blobwise::store::{Common, Durability, Error, Mode, Options, Setup, Store};
 use mongodb::bson::{Document, doc};
 
+use crate::opening;
 use crate::outside::{self, Peer};
 use crate::subjects;
 use crate::trials::Trial;
@@ -60,19 +61,10 @@ fn open_as(
     durability: Durability,
 ) -> blobwise::store::Result<Box<dyn Store>> {
     (subject.adapter.open)(&Setup {
-        dir: &home.store,
-        common: &Common::new(home.cache.clone()),
         mode,
         durability,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: BLOB_BYTES_MAX,
-        store_bytes_max: 256 << 20,
-        keys_max: KEYS_MAX,
-        workers: 1,
         op_timeout: Duration::from_secs(2),
-        options,
-        join_token: None,
+        ..opening::small(&home.store, &Common::new(home.cache.clone()), options)
     })
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use blobwise::doctor::finding::Answer;
 use blobwise::host::disk::own_mounts;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start, why_not};
 use crate::servers::has_looked_once;
 use crate::trials::Trial;
 use crate::{found, line, report};
@@ -177,14 +177,7 @@ fn throttled() -> Outcome {
 // ---- the network -----------------------------------------------------------------------------------------------------
 
 fn no_namespace() -> Option<String> {
-    let tried = Command::new("unshare").args(["--net", "ip", "link", "set", "lo", "up"]).output();
-    match tried {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => {
-            Some(format!("no network in a namespace: {}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => Some(format!("no `unshare`: {error}")),
-    }
+    why_not(Command::new("unshare").args(["--net", "ip", "link", "set", "lo", "up"]))
 }
 
 /// Lets a socket lose whatever arrives from now on, as a way that loses everything would.

@@ -12,10 +12,10 @@ use mongodb::bson::{Binary, Document, doc};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::program::{Outcome, Work, missing, needing};
-use crate::servers::{dies_between_looks, doctor, watched_doctor};
+use crate::servers::{dies_between_looks, doctor, reported, watched_doctor};
 use crate::theirs::{CLOSED, PASSWORD, PATIENCE, on_free_port, program};
 use crate::trials::Trial;
-use crate::{found, line, report};
+use crate::{found, line, report, subject};
 
 const STORE: &str = "ferretdb/document";
 
@@ -104,13 +104,12 @@ fn faults() -> Outcome {
     let (_server, url) = started(&work, &[]);
     Client::new(&url)?.plant(doc! { "key": { "a": 1 }, "name": "alone" })?;
     let is_over = AtomicBool::new(false);
-    let said = std::thread::scope(|scope| {
+    let report = std::thread::scope(|scope| {
         scope.spawn(|| keeps_failing(&url, &is_over));
-        let said = doctor(&work, &url, "");
+        let report = reported(&work, &url, "");
         is_over.store(true, Ordering::SeqCst);
-        said
+        report
     });
-    let report = report(&work, &said);
     found(&report, "mongo-duplicate-index", Answer::Look, "`alone` of `shop.orders`, by `both`");
     found(&report, "mongo-failed-commands", Answer::Look, "`find`");
     found(&report, "mongo-blob-columns", Answer::Look, "`shop.fs.chunks.data`");
@@ -155,8 +154,7 @@ fn healthy() -> Outcome {
     client.run(doc! { "drop": "fs.chunks" })?;
     let said = watched_doctor(&work, &url, "--least-age 1s");
     let report = report(&work, &said);
-    let subject =
-        report.subjects.iter().find(|subject| subject.kind == SubjectKind::MongoDb).ok_or("no server")?;
+    let subject = subject(&report, SubjectKind::MongoDb);
     let version = subject.version.clone().unwrap_or_default();
     assert!(version.starts_with("FerretDB 1.") && version.contains("says that it is MongoDB"), "{version}");
     // It tells little of itself: what it does not tell is neither good nor bad.

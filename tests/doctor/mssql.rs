@@ -15,8 +15,8 @@ use sqlparser::dialect::MsSqlDialect;
 use sqlparser::parser::Parser;
 
 use crate::peer::{Answer, Asked, Cell, PASSWORD, Peer, Refused, Table};
-use crate::program::{BLOBWISE, Outcome, Said, Work, start};
-use crate::servers::{doctor, has_looked_once, watched_doctor};
+use crate::program::{BLOBWISE, Outcome, Work};
+use crate::servers::{doctor, ends_between_looks, reported, watched_doctor};
 use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
@@ -298,8 +298,7 @@ static SAID: LazyLock<Vec<(Fault, DoctorReport)>> = LazyLock::new(|| {
     let peers: Vec<Peer> = cases.iter().map(|case| peer(case.told.clone())).collect();
     let urls: Vec<String> = peers.iter().map(|peer| peer.url("/shop")).collect();
     let work = Work::new();
-    let said = doctor(&work, &urls.join(" "), "");
-    let all = report(&work, &said);
+    let all = reported(&work, &urls.join(" "), "");
     // The machine stands first.
     assert_eq!(all.subjects.len(), cases.len() + 1);
     let of_each = all.subjects[1..]
@@ -560,8 +559,7 @@ fn blobs() -> Outcome {
         look[0]["query"] = "SELECT content FROM uploads WHERE id = 4711471147114711".into();
     }
     let (work, peer) = (Work::new(), peer(told.clone()));
-    let said = doctor(&work, &peer.url("/shop"), "");
-    let report = report(&work, &said);
+    let report = reported(&work, &peer.url("/shop"), "");
     found(&report, "ms-blob-columns", Verdict::Look, "`dbo.uploads.content`");
     found(&report, "ms-blob-columns", Verdict::Look, "28 GB of its table lie in pages of LOB_DATA");
     // 10,000 of the 50,000 pages that were asked for.
@@ -607,8 +605,7 @@ fn without_shares(mut told: Told) -> Outcome {
     let in_rows = peer(in_rows);
     let work = Work::new();
     let urls: Vec<String> = peers.iter().chain([&in_rows]).map(|peer| peer.url("/shop")).collect();
-    let said = doctor(&work, &urls.join(" "), "");
-    let report = report(&work, &said);
+    let report = reported(&work, &urls.join(" "), "");
     let words = [
         "their share of the memory is not told (it has 275 GB, and its view goes through all of it",
         "what was fetched of them was forgotten between the looks",
@@ -626,9 +623,7 @@ fn healthy() -> Outcome {
     let (work, peer) = (Work::new(), peer(well()));
     let said = watched_doctor(&work, &peer.url("/shop"), "");
     let report = report(&work, &said);
-    looks_well(&report, SubjectKind::MsSql);
-    let subject =
-        report.subjects.iter().find(|subject| subject.kind == SubjectKind::MsSql).ok_or("no server")?;
+    let subject = looks_well(&report, SubjectKind::MsSql);
     assert_eq!(subject.version.as_deref(), Some("SQL Server 16.0.4135.4, Developer Edition (64-bit)"));
     // All of it was told.
     let untold: Vec<_> = subject.lines.iter().filter(|line| line.answer == Verdict::CannotTell).collect();
@@ -698,8 +693,7 @@ fn few_rights() -> Outcome {
         *look = json!([]);
     }
     let (work, peer) = (Work::new(), serving(told, move |name, _| denied(name)));
-    let said = doctor(&work, &peer.url("/shop"), "");
-    let report = report(&work, &said);
+    let report = reported(&work, &peer.url("/shop"), "");
     for (check, why) in [
         (
             "ms-memory",
@@ -731,8 +725,7 @@ fn rights_in_the_database_only() -> Outcome {
     };
     let peer = serving(well(), move |name, _| if name == "queries" { refused() } else { None });
     let work = Work::new();
-    let said = doctor(&work, &peer.url("/shop"), "");
-    let report = report(&work, &said);
+    let report = reported(&work, &peer.url("/shop"), "");
     found(&report, "ms-frequent-query", Verdict::Ok, "counted by Query Store");
     found(&report, "ms-spills", Verdict::CannotTell, "VIEW SERVER STATE");
     Ok(())
@@ -774,13 +767,8 @@ fn closed() -> Outcome {
 fn dies() -> Outcome {
     let (work, mut peer) = (Work::new(), peer(well()));
     let mut command = work.command(BLOBWISE);
-    let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", peer.url("/shop")));
-    has_looked_once(&child);
-    peer.stop();
-    let said = Said::from_output(&child.wait_with_output()?).ended(1);
-    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
-    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
-    Ok(())
+    command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", peer.url("/shop"));
+    ends_between_looks(&mut command, || peer.stop())
 }
 
 /// What was told before the end is judged; what was not is not made up, and rows that came half count for nothing.
@@ -801,9 +789,8 @@ fn dies_within() -> Outcome {
         })
     });
     let work = Work::new();
-    let said = doctor(&work, &peer.url("/shop"), "");
+    let report = reported(&work, &peer.url("/shop"), "");
     assert_eq!(*torn.lock().unwrap(), 1);
-    let report = report(&work, &said);
     assert_eq!(line(&report, "ms-stale-statistics").answer, Verdict::CannotTell);
     assert_eq!(line(&report, "ms-answer-time").answer, Verdict::CannotTell);
     assert_eq!(line(&report, "ms-file-waits").answer, Verdict::Ok);

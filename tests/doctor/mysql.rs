@@ -13,7 +13,7 @@ use blobwise::doctor::report::DoctorReport;
 use mysql::prelude::Queryable;
 
 use crate::program::{Outcome, Work, missing, needing};
-use crate::servers::{dies_between_looks, doctor, read, watched_doctor};
+use crate::servers::{dies_between_looks, doctor, read, reported, watched_doctor};
 use crate::theirs::{Theirs, mariadb, mysql as mysql_server};
 use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
@@ -184,11 +184,10 @@ fn planted(flavour: Flavour) -> Planted {
         }),
     ];
     let work = Work::new();
-    let said = |url: &str, more: &str| report(&work, &doctor(&work, url, more));
-    let old = said(&theirs.url, "--for 2s --least-age 1s");
-    let young = said(&theirs.url, "--for 1s");
+    let old = reported(&work, &theirs.url, "--for 2s --least-age 1s");
+    let young = reported(&work, &theirs.url, "--for 1s");
     drop(load);
-    let guest = said(&theirs.url.replace("owner", "guest"), "--for 1s");
+    let guest = reported(&work, &theirs.url.replace("owner", "guest"), "--for 1s");
     Planted { flavour, old, young, guest, log: read(&theirs.log) }
 }
 
@@ -299,9 +298,8 @@ fn healthy(flavour: Flavour) -> Outcome {
     }
     // As a replica is: what its source is asked is not counted here.
     run(&theirs.url, &["SET GLOBAL read_only = ON"]);
-    let said = doctor(&work, &theirs.url, "--least-age 1s");
+    let read_only = reported(&work, &theirs.url, "--least-age 1s");
     drop(load);
-    let read_only = report(&work, &said);
     looks_well(&read_only, SubjectKind::MySql);
     found(&read_only, "my-unused-index", Answer::CannotTell, "it is read-only");
     Ok(())

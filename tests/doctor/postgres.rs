@@ -5,9 +5,10 @@ use std::sync::{Arc, LazyLock};
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::proxy::Proxy;
+use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
-use crate::servers::{Load, database, doctor, has_looked_once, read, watched_doctor};
+use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::servers::{Load, database, doctor, ends_between_looks, read, reported, watched_doctor};
 use crate::theirs::{CLOSED, PASSWORD, PATIENCE, Theirs, postgres, psql, standby};
 use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
@@ -57,13 +58,11 @@ fn sequential(theirs: &Theirs, work: &Work) -> Outcome {
                INSERT INTO orders SELECT n, n % 500 FROM generate_series(1, 20000) n; ANALYZE;";
     let url = database(theirs, "sequential", sql);
     let load = Load::pgbench(work, &url, "SELECT count(*) FROM orders WHERE customer = 7;", None);
-    let said = doctor(work, &url, "--for 2s");
-    found(&report(work, &said), "pg-sequential-scans", Answer::Look, "`public.orders`");
+    found(&reported(work, &url, "--for 2s"), "pg-sequential-scans", Answer::Look, "`public.orders`");
     drop(load);
     psql(&url, "CREATE INDEX ON orders(customer)")?;
     let load = Load::pgbench(work, &url, "SELECT count(*) FROM orders WHERE customer = 7;", None);
-    let said = doctor(work, &url, "--for 2s");
-    assert_eq!(line(&report(work, &said), "pg-sequential-scans").answer, Answer::Ok, "{}", said.stdout);
+    assert_eq!(line(&reported(work, &url, "--for 2s"), "pg-sequential-scans").answer, Answer::Ok);
     drop(load);
     Ok(())
 }
@@ -75,8 +74,7 @@ fn stale(theirs: &Theirs, work: &Work) -> Outcome {
     // A session tells what it changed at its end.
     psql(&url, "ANALYZE")?;
     psql(&url, "UPDATE grown SET id = id + 1")?;
-    let said = doctor(work, &url, "");
-    let report = report(work, &said);
+    let report = reported(work, &url, "");
     found(&report, "pg-stale-statistics", Answer::Look, "`public.grown`: 2k changed");
     found(&report, "pg-dead-rows", Answer::Look, "`public.grown`: 2k dead");
     assert!(!format!("{:?}", line(&report, "pg-stale-statistics")).contains("public.fresh"));
@@ -105,14 +103,12 @@ fn unused(theirs: &Theirs, work: &Work) -> Outcome {
     let load = Load::pgbench(work, &url, "\\set n random(1, 40000)\nSELECT tag FROM t WHERE id = :n;", None);
     std::thread::sleep(std::time::Duration::from_secs(2));
     drop(load);
-    let said = doctor(work, &url, "");
-    let young = report(work, &said);
+    let young = reported(work, &url, "");
     let said_of_young = line(&young, "pg-unused-index");
     assert_eq!(said_of_young.answer, Answer::CannotTell, "{said_of_young:#?}");
     assert!(said_of_young.figure.contains("it has counted for"), "{said_of_young:#?}");
     // The same counters, with a rule that they are old enough for.
-    let said = doctor(work, &url, "--least-age 1s");
-    found(&report(work, &said), "pg-unused-index", Answer::Look, "`public.idle`");
+    found(&reported(work, &url, "--least-age 1s"), "pg-unused-index", Answer::Look, "`public.idle`");
     Ok(())
 }
 
@@ -135,8 +131,7 @@ fn blobs(theirs: &Theirs, work: &Work) -> Outcome {
                INSERT INTO uploads SELECT n, 'file ' || n, decode(repeat(md5(n::text), 150 * (1 + n % 9)), 'hex')
                FROM generate_series(1, 600) n; ANALYZE;";
     let url = database(theirs, "blobs", sql);
-    let said = doctor(work, &url, "");
-    let without = report(work, &said);
+    let without = reported(work, &url, "");
     let lack =
         "their share of the memory is not told (pg_buffercache is not in this database: `CREATE EXTENSION";
     found(&without, "pg-blob-columns", Answer::Look, lack);
@@ -146,9 +141,8 @@ fn blobs(theirs: &Theirs, work: &Work) -> Outcome {
         "CREATE SCHEMA apart; CREATE EXTENSION pg_buffercache SCHEMA apart; CREATE EXTENSION pg_stat_statements",
     )?;
     let load = Load::pgbench(work, &url, "SELECT sum(length(content::text)) FROM uploads;", None);
-    let said = doctor(work, &url, "--for 2s");
+    let report = reported(work, &url, "--for 2s");
     drop(load);
-    let report = report(work, &said);
     found(&report, "pg-blob-columns", Answer::Look, "`public.uploads.content`");
     found(&report, "pg-blob-columns", Answer::Look, "% of the blocks asked for, they have ");
     found(
@@ -186,8 +180,7 @@ fn order(theirs: &Theirs, work: &Work) -> Outcome {
                DELETE FROM emptied WHERE id % 10 <> 0;";
     let url = database(theirs, "index_order", sql);
     psql(&url, "VACUUM emptied")?;
-    let said = doctor(work, &url, "");
-    let before = report(work, &said);
+    let before = reported(work, &url, "");
     assert_eq!(line(&before, "pg-collation").answer, Answer::Ok);
     found(&before, "pg-index-density", Answer::Look, "`public.emptied_pkey`");
     assert!(!format!("{:?}", line(&before, "pg-index-density")).contains("full_one"));
@@ -206,14 +199,12 @@ fn far_away(theirs: &Theirs, work: &Work) -> Outcome {
     let port: u16 = psql(&theirs.url, "SHOW port")?.parse()?;
     let way = std::time::Duration::from_millis(12);
     let proxy = Proxy::start(([127, 0, 0, 1], port).into(), way)?;
-    let near = doctor(work, &theirs.url, "");
-    assert_eq!(line(&report(work, &near), "pg-answer-time").answer, Answer::Ok, "{}", near.stdout);
+    assert_eq!(line(&reported(work, &theirs.url, ""), "pg-answer-time").answer, Answer::Ok);
     let url = theirs.url.replace(&format!(":{port}/"), &format!(":{}/", proxy.address().port()));
-    let far = doctor(work, &url, "");
-    let told = report(work, &far);
-    found(&told, "pg-answer-time", Answer::Look, "in the middle of");
-    let shortest = line(&told, "pg-answer-time").value.unwrap_or_default();
-    assert!(shortest >= way.as_nanos() as f64, "{}", far.stdout);
+    let far = reported(work, &url, "");
+    found(&far, "pg-answer-time", Answer::Look, "in the middle of");
+    let shortest = line(&far, "pg-answer-time").value.unwrap_or_default();
+    assert!(shortest >= way.as_nanos() as f64, "{shortest}");
     Ok(())
 }
 
@@ -275,10 +266,9 @@ fn small_pool() -> Outcome {
     psql(&theirs.url, sql)?;
     let random = "\\set n random(1, 40000)\nSELECT text FROM t WHERE id = :n;";
     let load = Load::pgbench(&work, &theirs.url, random, None);
-    let said = doctor(&work, &theirs.url, "--for 2s --least-age 1s");
-    found(&report(&work, &said), "pg-cache", Answer::Look, "shared_buffers");
-    let said = doctor(&work, &theirs.url, "");
-    let young = report(&work, &said);
+    let old = reported(&work, &theirs.url, "--for 2s --least-age 1s");
+    found(&old, "pg-cache", Answer::Look, "shared_buffers");
+    let young = reported(&work, &theirs.url, "");
     // The pool is smaller than what is in the database, and as small as no day has to pass to tell.
     found(&young, "pg-shared-buffers", Answer::Look, "shared_buffers = 1MB, for ");
     let (cache, index) = (line(&young, "pg-cache"), line(&young, "pg-unused-index"));
@@ -286,14 +276,8 @@ fn small_pool() -> Outcome {
     assert!(cache.figure.contains("it was started"), "{cache:#?}");
     drop(load);
     let mut command = work.command(BLOBWISE);
-    let words = ["doctor", "--for", "4s", "--json", "report.json", "--url", &theirs.url];
-    let child = start(command.args(words));
-    has_looked_once(&child);
-    theirs.server.stop(rustix::process::Signal::INT, PATIENCE).unwrap();
-    let said = Said::from_output(&child.wait_with_output()?).ended(1);
-    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
-    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
-    Ok(())
+    command.args(["doctor", "--for", "4s", "--json", "report.json", "--url", &theirs.url]);
+    ends_between_looks(&mut command, || theirs.server.stop(Signal::INT, PATIENCE).unwrap())
 }
 
 fn healthy() -> Outcome {
@@ -321,8 +305,7 @@ fn in_recovery() -> Outcome {
     psql(&primary.url, sql)?;
     let standby = standby(&primary, &[]);
     let work = Work::new();
-    let said = doctor(&work, &standby.url, "--least-age 1s");
-    let of_standby = report(&work, &said);
+    let of_standby = reported(&work, &standby.url, "--least-age 1s");
     for check in COUNTED_ELSEWHERE {
         let line = line(&of_standby, check);
         assert_eq!(line.answer, Answer::CannotTell, "{line:#?}");
@@ -330,8 +313,7 @@ fn in_recovery() -> Outcome {
     }
     looks_well(&of_standby, SubjectKind::PostgreSql);
     // The primary is read-only by its settings, which changes nothing of what it says.
-    let said = doctor(&work, &primary.url, "--least-age 1s");
-    let of_primary = report(&work, &said);
+    let of_primary = reported(&work, &primary.url, "--least-age 1s");
     found(&of_primary, "pg-stale-statistics", Answer::Look, "`public.grown`");
     found(&of_primary, "pg-unused-index", Answer::CannotTell, "there is a replica");
     Ok(())

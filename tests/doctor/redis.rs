@@ -1,14 +1,12 @@
 //! Faults in Redis and Valkey, and servers that have none.
 
-use std::net::TcpStream;
-
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
-use blobwise::host::server::{Launch, Server};
+use blobwise::host::server::Server;
 
 use crate::program::{Outcome, Work, finish, missing, needing};
-use crate::servers::{dies_between_looks, doctor, watched_doctor};
-use crate::theirs::{PASSWORD, PATIENCE, on_free_port, program};
+use crate::servers::{dies_between_looks, doctor, reported, watched_doctor};
+use crate::theirs::{PASSWORD, redis};
 use crate::trials::Trial;
 use crate::{found, line, looks_well, report};
 
@@ -35,18 +33,8 @@ pub fn trials() -> Vec<Trial> {
 
 /// A server, its URL and its port.
 fn started(store: &str, work: &Work, settings: &[&str]) -> (Server, String, u16) {
-    let dir = work.path("theirs");
-    std::fs::create_dir(&dir).unwrap();
-    let program = program(store);
-    on_free_port(|port| {
-        let launch = Launch::new(&program, &dir)
-            .args(["--bind", "127.0.0.1", "--requirepass", PASSWORD, "--port", &port.to_string()])
-            .args(settings);
-        let mut server = Server::start(&launch)?;
-        let answers = || TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(anyhow::Error::from);
-        server.wait_until_ready(PATIENCE, answers)?;
-        Ok((server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port))
-    })
+    let (server, port) = redis(store, work, &[&["--requirepass", PASSWORD], settings].concat());
+    (server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port)
 }
 
 fn cli(work: &Work, port: u16, words: &[&str]) -> String {
@@ -76,8 +64,7 @@ fn faults(store: &str) -> Outcome {
         }
     }
     cli(&work, port, &["SLOWLOG", "RESET"]);
-    let said = doctor(&work, &url, "");
-    let report = report(&work, &said);
+    let report = reported(&work, &url, "");
     found(&report, "redis-memory", Answer::Look, "maxmemory");
     found(&report, "redis-persistence", Answer::Look, "snapshots off, log off");
     found(&report, "redis-slow-commands", Answer::Look, "between the looks");
@@ -95,8 +82,7 @@ fn few_rights(store: &str) -> Outcome {
     let work = Work::new();
     let (_server, url, port) = started(store, &work, &[]);
     cli(&work, port, &["ACL", "SETUSER", "guest", "on", &format!(">{PASSWORD}"), "+info"]);
-    let said = doctor(&work, &url.replace("://:", "://guest:"), "");
-    let report = report(&work, &said);
+    let report = reported(&work, &url.replace("://:", "://guest:"), "");
     let grant = "ACL SETUSER guest +ping +info +config|get +slowlog|len";
     found(&report, "redis-persistence", Answer::CannotTell, grant);
     found(&report, "redis-slow-commands", Answer::CannotTell, grant);
@@ -105,8 +91,7 @@ fn few_rights(store: &str) -> Outcome {
     // Whatever the URL says, no database is asked, and nothing but what was granted.
     let work = Work::new();
     cli(&work, port, &grant.split(' ').collect::<Vec<_>>());
-    let said = doctor(&work, &format!("{}/3", url.replace("://:", "://guest:")), "");
-    let report = crate::report(&work, &said);
+    let report = reported(&work, &format!("{}/3", url.replace("://:", "://guest:")), "");
     for check in ["redis-persistence", "redis-slow-commands", "redis-answer-time"] {
         assert_ne!(line(&report, check).answer, Answer::CannotTell, "{check}");
     }
@@ -125,10 +110,7 @@ fn healthy(store: &str) -> Outcome {
     cli(&work, port, &["SET", "key", "value"]);
     let said = watched_doctor(&work, &url, "--least-age 1s");
     let report = report(&work, &said);
-    looks_well(&report, SubjectKind::Redis);
-    let subject =
-        report.subjects.iter().find(|subject| subject.kind == SubjectKind::Redis).ok_or("no server")?;
-    let version = subject.version.clone().unwrap_or_default();
+    let version = looks_well(&report, SubjectKind::Redis).version.clone().unwrap_or_default();
     assert!(version.to_lowercase().starts_with(store), "{version}");
     Ok(())
 }

@@ -4,9 +4,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use blobwise::doctor::report::DoctorReport;
 use blobwise::host::server::Server;
+use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, start};
+use crate::report;
 use crate::theirs::{PASSWORD, PATIENCE, Theirs, of_postgres, psql};
 use crate::watched::{no_strace, others, watched};
 
@@ -67,10 +70,16 @@ pub fn has_looked_once(doctor: &Child) {
 /// A server that ends between the looks is a line, and the machine is looked at all the same.
 pub fn dies_between_looks(work: &Work, server: &mut Server, url: &str) -> Outcome {
     let mut command = work.command(BLOBWISE);
-    let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", url));
-    has_looked_once(&child);
+    command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", url);
     // Asked to end, some servers answer who is connected until then.
-    server.stop(rustix::process::Signal::KILL, PATIENCE).unwrap();
+    ends_between_looks(&mut command, || server.stop(Signal::KILL, PATIENCE).unwrap())
+}
+
+/// The same of a doctor and of how its server ends.
+pub fn ends_between_looks(doctor: &mut Command, end: impl FnOnce()) -> Outcome {
+    let child = start(doctor);
+    has_looked_once(&child);
+    end();
     let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
@@ -85,7 +94,12 @@ pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
     said
 }
 
-/// The same, where it also saves what was said, and does nothing else to the machine and to nobody but the server.
+/// The report of it.
+pub fn reported(work: &Work, url: &str, more: &str) -> DoctorReport {
+    report(work, &doctor(work, url, more))
+}
+
+/// As [`doctor`], where it also saves what was said, and does nothing else to the machine and to nobody but the server.
 pub fn watched_doctor(work: &Work, url: &str, more: &str) -> Said {
     if let Some(why) = no_strace() {
         assert!(!crate::trials::is_required(), "{why}");

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, why_not};
 use crate::servers::read;
 use crate::theirs::CLOSED;
 use crate::trials::Trial;
@@ -21,14 +21,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 pub fn no_strace() -> Option<String> {
-    let tried = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
-    match tried {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => {
-            Some(format!("`strace` may not watch: {}", String::from_utf8_lossy(&output.stderr).trim()))
-        }
-        Err(error) => Some(format!("`strace` cannot be started: {error}")),
-    }
+    why_not(Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]))
 }
 
 /// Runs words under strace, and returns what they said and their calls.

@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 
 use blobwise::result::{RunResult, Status};
 
-use super::program::{BLOBWISE, Outcome, Said, Work, finish};
+use super::program::{BLOBWISE, Outcome, Said, Work, finish, why_not};
 use super::{ended, nothing_is_left, start, until, wrapped};
 
 /// A file system of its own for `--dir`, made by a shell before the program.
@@ -23,7 +23,7 @@ fn run_on(work: &Work, mount: &str, line: &str) -> Said {
 
 fn reason(work: &Work, store: &str) -> String {
     let result = RunResult::load(&work.path("out")).unwrap();
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let candidate = result.candidate(store).unwrap();
     assert_eq!(candidate.status, Status::Failed, "{candidate:?}");
     candidate.reason.clone().unwrap_or_default()
 }
@@ -40,22 +40,14 @@ const EXT4: [&str; 5] = [
 /// Why an image cannot be mounted here.
 pub fn no_ext4() -> Option<String> {
     let work = Work::new();
-    make_image(&work, &[]).err().or_else(|| {
-        let mut command = work.command(EXT4[0]);
-        let said = finish(command.args(&EXT4[1..]).arg("true"));
-        (said.code != Some(0)).then(|| format!("no loop mount: {}", said.stderr.trim()))
-    })
+    make_image(&work, &[]).err().or_else(|| why_not(work.command(EXT4[0]).args(&EXT4[1..]).arg("true")))
 }
 
 fn make_image(work: &Work, more: &[&str]) -> Result<(), String> {
     std::fs::create_dir(work.path("place")).unwrap();
     std::fs::File::create(work.path("image")).unwrap().set_len(200 << 20).unwrap();
     let mut command = work.command("mkfs.ext4");
-    match command.args(["-q", "-F", "-m", "0"]).args(more).arg("image").output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        Err(error) => Err(format!("no `mkfs.ext4`: {error}")),
-    }
+    why_not(command.args(["-q", "-F", "-m", "0"]).args(more).arg("image")).map_or(Ok(()), Err)
 }
 
 /// What happens to the file system.
@@ -111,10 +103,9 @@ pub fn in_mid_run(store: &str, change: Change, says: &[&str]) -> Outcome {
     change.happen(&child);
     let said = ended(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let candidate =
-        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
-    let reason = candidate(store).reason.clone().unwrap_or_default();
-    assert_eq!(candidate(store).status, Status::Failed, "{}", said.stdout);
+    let candidate = result.candidate(store).unwrap();
+    let reason = candidate.reason.clone().unwrap_or_default();
+    assert_eq!(candidate.status, Status::Failed, "{}", said.stdout);
     assert!(says.iter().any(|words| reason.contains(words)), "{reason}");
     let measured = |store: &str| {
         result
@@ -158,8 +149,7 @@ pub fn no_btrfs() -> Option<String> {
     let work = Work::new();
     empty_image(&work);
     let [first, rest @ ..] = &with_mount(&btrfs());
-    let said = finish(work.command(first).args(rest).arg("true"));
-    (said.code != Some(0)).then(|| format!("no btrfs with quotas: {}", said.stderr.trim()))
+    why_not(work.command(first).args(rest).arg("true"))
 }
 
 fn empty_image(work: &Work) {
@@ -191,8 +181,7 @@ pub fn no_fuse() -> Option<String> {
     let work = Work::new();
     make_image(&work, &[]).err().or_else(|| {
         let [first, rest @ ..] = &with_mount(FUSE);
-        let said = finish(work.command(first).args(rest).arg("true"));
-        (said.code != Some(0)).then(|| format!("no `fuse2fs`: {}", said.stderr.trim()))
+        why_not(work.command(first).args(rest).arg("true"))
     })
 }
 

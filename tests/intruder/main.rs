@@ -7,6 +7,9 @@
 
 #[path = "../common/obtainable.rs"]
 mod obtainable;
+#[path = "../common/opening.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod opening;
 mod probes;
 #[path = "../common/trials.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
@@ -22,7 +25,7 @@ use std::time::Duration;
 use blobwise::host::place::Place;
 use blobwise::host::server::{AllowedPaths, Launch, SUPERVISE, Server, free_port};
 use blobwise::plan::defaults;
-use blobwise::store::{Adapter, Common, Durability, Key, Kind, Mode, Options, Setup, Span, Store, Values};
+use blobwise::store::{Adapter, Common, Durability, Key, Kind, Options, Setup, Span, Store, Values};
 use blobwise::stores;
 use libtest_mimic::{Arguments, Failed};
 
@@ -279,19 +282,10 @@ fn with_store(
     };
     let options = Options::new(adapter.options.iter().map(value).collect());
     let setup = Setup {
-        dir: &dir,
-        common: &common,
-        mode: Mode::Create,
         durability: Durability::None,
-        cache_bytes: 8 << 20,
-        fits: true,
-        blob_bytes_max: 1 << 20,
         store_bytes_max: 1 << 24,
-        keys_max: 10,
-        workers: 1,
         op_timeout: Duration::from_secs(60),
-        options: &options,
-        join_token: None,
+        ..opening::small(&dir, &common, &options)
     };
     let store = (adapter.open)(&setup)?;
     let key = Key::of_digest(1, 0x1234_5678_9abc_def0_u128 << 64 | 1);

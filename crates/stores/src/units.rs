@@ -98,6 +98,17 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// Drops values that occurred before, keeping the order.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct: Vec<T> = Vec::new();
+    for value in all {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
+}
+
 /// Groups values by key, without duplicates, in the order of first occurrence.
 pub fn grouped<K: PartialEq, V: PartialEq>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();

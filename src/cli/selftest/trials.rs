@@ -213,8 +213,7 @@ impl TrialResults {
     fn add(&mut self, result: &RunResult, store: &str) -> Result<()> {
         let cell = |which| {
             let label = label(store, which);
-            let cell = result.results.iter().find(|cell| cell.store == label && cell.phase == PHASE);
-            cell.with_context(|| format!("the run did not measure `{label}`"))
+            result.cell(&label, PHASE).with_context(|| format!("the run did not measure `{label}`"))
         };
         let (first, second) = (cell(FIRST)?, cell(SECOND)?);
         if let Some(reason) = first.not_ranked.as_ref().or(second.not_ranked.as_ref()) {

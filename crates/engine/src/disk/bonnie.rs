@@ -260,7 +260,7 @@ mod tests {
     /// The table of a run has the run's rates when it is read back.
     #[test]
     fn a_run_is_written_as_a_table_of_bonnie() {
-        use crate::judge::fixture::{cell, result};
+        use crate::judge::fixture::{candidate, cell, result};
         let mut written = cell("files/flat[on=ext4,x=1]", "disk-write", &[0.5, 1.0], serde_json::json!({}));
         for round in written["rounds"].as_array_mut().unwrap() {
             round["bytes"] = serde_json::json!(64 << 20);
@@ -268,10 +268,6 @@ mod tests {
         }
         let mut run =
             result("", vec![written, cell("a", "read-warm", &[1.0], serde_json::json!({}))], vec![]);
-        let candidate = |store: &str| {
-            let known = serde_json::json!({"store": store, "adapter": "files/flat", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-            serde_json::from_value(known).unwrap()
-        };
         run.candidates = vec![candidate("a"), candidate("files/flat[on=ext4,x=1]")];
         let lines = read(&of_run(&run, 8192), 8192).unwrap();
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();

@@ -58,27 +58,30 @@ pub fn check_space(dir: &Path, plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     let room = machine::room(dir)?;
     let here = || plan.candidates.iter().filter(|candidate| candidate.file_system().is_none());
     let shown = dir.display();
+    let quota = if room.by_quota { " by a quota (`quota -s`)" } else { "" };
+    // What lies in servers of the user's takes nothing here.
+    let is_here = plan.candidates.iter().any(|candidate| !candidate.traits().is_external);
+    let times = if is_here { times(plan) } else { 0 };
     for corpus in corpora {
         check_file_size(here(), corpus)?;
         let most = here()
             .map(|candidate| (inodes(plan, candidate, corpus), candidate))
             .max_by_key(|(all, _)| all.all);
         let blocks = most.map_or(0, |(need, _)| need.of_blobs.saturating_mul(room.block_bytes));
-        let need =
-            corpus.bytes().saturating_mul(times(plan)).saturating_add(SPARE_BYTES).saturating_add(blocks);
+        let need = corpus.bytes().saturating_mul(times).saturating_add(SPARE_BYTES).saturating_add(blocks);
         if room.free_bytes < need {
             let (need, free) = (units::bytes(need as f64), units::bytes(room.free_bytes as f64));
             let fewer =
                 if plan.text.grow.is_some() { "end --grow earlier" } else { "use a smaller --corpus-bytes" };
             bail!(
-                "`{shown}` has {free} free, and this corpus may need {need}; {fewer}, or name another --dir"
+                "`{shown}` has {free} free{quota}, and this corpus may need {need}; {fewer}, or name another --dir"
             );
         }
         if let (Some((free, all)), Some((need, candidate))) = (room.inodes, most)
             && free < need.all
         {
             bail!(
-                "`{shown}` has {free} of {all} inodes free, and `{}` may need {} for {}; {fewer}, leave it out of --stores, or \
+                "`{shown}` has {free} of {all} inodes free{quota}, and `{}` may need {} for {}; {fewer}, leave it out of --stores, or \
                  name another --dir",
                 candidate.label,
                 need.all,

@@ -30,6 +30,7 @@ pub fn verify(
     let evicts = store.evictions()?.is_some();
     let session = while_busy(PATIENCE, || store.session())?;
     let mut check = ContentCheck {
+        store,
         session,
         corpus,
         state,
@@ -76,7 +77,7 @@ struct FailedReads {
 }
 
 impl FailedReads {
-    /// Counts a failed read. Returns an error if the blob was read and is wrong, if the read timed out, or if too many reads
+    /// Counts a failed read. Returns an error if the blob was read and is wrong, if the read timed out again, or if too many reads
     /// failed in a row.
     fn note(&mut self, outcome: Result<()>) -> Result<()> {
         let Err(error) = outcome else {
@@ -84,7 +85,7 @@ impl FailedReads {
             return Ok(());
         };
         match error.downcast_ref::<Error>() {
-            // After a timeout, the session is still waiting for an answer and cannot be used.
+            // The server does not answer, in another session either.
             None | Some(Error::TimedOut) => return Err(error),
             Some(_) => {}
         }
@@ -100,6 +101,7 @@ impl FailedReads {
 }
 
 struct ContentCheck<'a> {
+    store: &'a dyn Store,
     session: Box<dyn Session + 'a>,
     corpus: &'a Corpus,
     state: &'a State,
@@ -111,8 +113,20 @@ struct ContentCheck<'a> {
 
 impl ContentCheck<'_> {
     fn alone(&mut self, id: usize) -> Result<()> {
-        let outcome = self.one(id);
+        let mut outcome = self.one(id);
+        if outcome.as_ref().is_err_and(|error| matches!(error.downcast_ref::<Error>(), Some(Error::TimedOut)))
+        {
+            self.renew()?;
+            outcome = self.one(id);
+        }
         self.unread.note(outcome)
+    }
+
+    /// Opens another session: after a timeout, the last one still waits for an answer.
+    fn renew(&mut self) -> Result<()> {
+        let store = self.store;
+        self.session = while_busy(PATIENCE, || store.session())?;
+        Ok(())
     }
 
     fn one(&mut self, id: usize) -> Result<()> {
@@ -148,12 +162,15 @@ impl ContentCheck<'_> {
             return Ok(());
         }
         let together = self.are_right(ids);
-        if matches!(together, Ok(true) | Err(Error::TimedOut)) {
-            return Ok(together.map(drop)?);
+        let has_timed_out = matches!(together, Err(Error::TimedOut));
+        if has_timed_out {
+            self.renew()?;
+        } else if matches!(together, Ok(true)) {
+            return Ok(());
         }
         let unread = self.unread.blobs;
         ids.iter().try_for_each(|id| self.alone(*id))?;
-        if self.unread.blobs > unread {
+        if has_timed_out || self.unread.blobs > unread {
             return Ok(());
         }
         together?;
@@ -222,6 +239,8 @@ mod tests {
         mixes: bool,
         /// Number of reads of each key that find the store busy; reads of `unreadable` always fail.
         busy: Mutex<HashMap<Key, u32>>,
+        /// Number of reads of each key that time out.
+        late: Mutex<HashMap<Key, u32>>,
         unreadable: Vec<Key>,
         evicts: bool,
     }
@@ -231,6 +250,10 @@ mod tests {
             if let Some(times) = self.busy.lock().unwrap().get_mut(key).filter(|times| **times > 0) {
                 *times -= 1;
                 return Err(Error::Busy);
+            }
+            if let Some(times) = self.late.lock().unwrap().get_mut(key).filter(|times| **times > 0) {
+                *times -= 1;
+                return Err(Error::TimedOut);
             }
             if self.unreadable.contains(key) {
                 return Err(Error::Failed(anyhow::anyhow!("no answer")));
@@ -326,7 +349,16 @@ mod tests {
         let busy = said(|corpus, kept| {
             kept.busy.get_mut().unwrap().extend([1_000, 2_002].map(|id| (corpus.keys.at(id), 2)));
         });
-        assert_eq!(busy, [right.clone(), right]);
+        assert_eq!(busy, [right.clone(), right.clone()]);
+        let late = |times| {
+            said(|corpus, kept| {
+                let all = [1_000, 2_002].map(|id| (corpus.keys.at(id), times));
+                kept.late.get_mut().unwrap().extend(all);
+            })
+        };
+        assert_eq!(late(1), [right.clone(), right]);
+        let twice = late(3);
+        twice.iter().for_each(|said| assert!(said.ends_with("cannot be read"), "{said}"));
         for id in [1_000, 2_002] {
             let cannot = format!("blob {} cannot be read", filled().0.keys.at(id).as_str());
             let [alone, together] = said(|corpus, kept| kept.unreadable.push(corpus.keys.at(id)));

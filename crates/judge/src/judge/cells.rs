@@ -199,14 +199,9 @@ fn hot(rounds: &[Round]) -> Option<HotShare> {
 fn resources(cell: &mut Cell) {
     let rounds = &cell.rounds;
     let ops = cell.ops.max(1) as f64;
-    let per_op = |value: &dyn Fn(&Round) -> Option<u64>| {
-        let values: Option<Vec<u64>> = rounds.iter().map(value).collect();
-        values.map(|values| values.iter().sum::<u64>() as f64 / ops)
-    };
-    let mean = |value: &dyn Fn(&Round) -> Option<u64>| {
-        let values: Option<Vec<u64>> = rounds.iter().map(value).collect();
-        values.map(|values| values.iter().sum::<u64>() / rounds.len() as u64)
-    };
+    let sum = |value: &dyn Fn(&Round) -> Option<u64>| rounds.iter().map(value).sum::<Option<u64>>();
+    let per_op = |value: &dyn Fn(&Round) -> Option<u64>| Some(sum(value)? as f64 / ops);
+    let mean = |value: &dyn Fn(&Round) -> Option<u64>| Some(sum(value)? / rounds.len() as u64);
     cell.total_cpu_ns_per_op = per_op(&|round| round.total_cpu_ns);
     cell.client_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns));
     cell.background_cpu_ns_per_op =

@@ -49,8 +49,7 @@ pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
 }
 
 fn corpus_bytes(result: &RunResult, cell: &Cell) -> u64 {
-    let own = result.all_corpora().iter().find(|corpus| corpus.corpus_id == cell.corpus_id);
-    own.unwrap_or(&result.corpus).bytes
+    result.corpus_of(cell.corpus_id).unwrap_or(&result.corpus).bytes
 }
 
 // ---- figures -----------------------------------------------------------------------------------------------------

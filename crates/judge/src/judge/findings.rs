@@ -53,12 +53,7 @@ pub fn groups(result: &RunResult) -> Vec<PhaseFindings<'_>> {
 impl<'r> PhaseFindings<'r> {
     /// Returns the combined findings of each candidate.
     pub fn standings(&self) -> Vec<CandidateFindings<'r>> {
-        let mut stores: Vec<&str> = Vec::new();
-        for finding in &self.findings {
-            if !stores.contains(&finding.store.as_str()) {
-                stores.push(&finding.store);
-            }
-        }
+        let stores = units::distinct(self.findings.iter().map(|finding| finding.store.as_str()));
         stores.into_iter().filter_map(|store| self.standing(store)).collect()
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::plan::PlanText;
-use crate::result::RunResult;
+use crate::result::{CandidateResult, RunResult};
 
 /// Number of rounds of a candidate.
 pub const ROUNDS: usize = 10;
@@ -36,6 +36,13 @@ pub fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
         value.extend(over);
     }
     value
+}
+
+/// Returns an embedded candidate without settings.
+#[expect(clippy::unwrap_used, reason = "the candidate of a test is right")]
+pub fn candidate(store: &str) -> CandidateResult {
+    let value = json!({"store": store, "adapter": store, "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+    serde_json::from_value(value).unwrap()
 }
 
 /// Returns a result with these cells and turns; `claims` is the text of its plan.

@@ -69,7 +69,7 @@ pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
         }
         return Some("no store is in both in the same phase and size".to_owned());
     };
-    let other = |cell: &Cell| other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
+    let other = |cell: &Cell| other_corpus(old.corpus_of(cell.corpus_id)?, new.corpus_of(cell.corpus_id)?);
     let why = other(first)?;
     pairs.iter().all(|(cell, _)| other(cell).is_some()).then_some(why)
 }
@@ -77,16 +77,13 @@ pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
 /// Returns why figures of two runs must not appear in one table: different blobs or different memory. Machines,
 /// settings and programs may differ, because they may be the subject.
 pub fn apart(one: &RunResult, other: &RunResult) -> Option<String> {
-    fn all(run: &RunResult) -> Vec<&CorpusResult> {
-        if run.corpora.is_empty() { vec![&run.corpus] } else { run.corpora.iter().collect() }
-    }
-    let (mine, theirs) = (all(one), all(other));
+    let (mine, theirs) = (one.all_corpora(), other.all_corpora());
     let is_same = mine.len() == theirs.len()
-        && mine.iter().zip(&theirs).all(|(mine, theirs)| mine.corpus_id == theirs.corpus_id);
+        && mine.iter().zip(theirs).all(|(mine, theirs)| mine.corpus_id == theirs.corpus_id);
     if !is_same {
         return Some("other sizes of blobs".to_owned());
     }
-    if let Some(why) = mine.iter().zip(&theirs).find_map(|(mine, theirs)| other_corpus(mine, theirs)) {
+    if let Some(why) = mine.iter().zip(theirs).find_map(|(mine, theirs)| other_corpus(mine, theirs)) {
         return Some(why);
     }
     let memory = |run: &RunResult| {
@@ -159,7 +156,7 @@ fn compare(old: &RunResult, new: &RunResult, asked: &CompareOptions, aim: &Detec
     let way_changed = probes::trips_changed(old, new).filter(|_| !asked.in_turn);
     let mut changes = Vec::new();
     for cell in measured(old) {
-        let corpora = || other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
+        let corpora = || other_corpus(old.corpus_of(cell.corpus_id)?, new.corpus_of(cell.corpus_id)?);
         let mut made = match twin(new, cell) {
             Some(counterpart) => {
                 let why =
@@ -232,14 +229,6 @@ fn change(
         regressed: is_known && high < 1.0 - asked.threshold,
         smallest_fall_found: is_known.then(|| aim.smallest_fall(&before, &now)).flatten(),
         ..gone(new, verdict)
-    }
-}
-
-/// Returns the corpus that a cell's candidate stored.
-fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
-    match result.corpora.as_slice() {
-        [] => Some(&result.corpus),
-        corpora => corpora.iter().find(|corpus| corpus.corpus_id == cell.corpus_id),
     }
 }
 
@@ -318,11 +307,6 @@ fn settings(old: &CandidateResult, new: &CandidateResult) -> Vec<String> {
     told
 }
 
-/// Returns how a cell's reads are grouped into transactions.
-fn of_reads(cell: &Cell) -> &'static str {
-    if cell.one_transaction { "one a phase" } else { "one an op" }
-}
-
 /// Returns why two cells with the same name measure different things; `None` if they do not.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
@@ -331,23 +315,23 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
     if let Some(why) = silent(old, "old").or_else(|| silent(new, "new")) {
         return Some(why);
     }
-    let share = |cell: &Cell| {
-        cell.cache_proof.as_ref().map_or(String::new(), |proof| format!("{:.2}", proof.sample_share))
+    let conditions = |cell: &Cell| {
+        let share = cell.cache_proof.as_ref().map(|proof| format!("{:.2}", proof.sample_share));
+        let of_reads = if cell.one_transaction { "one a phase" } else { "one an op" };
+        [
+            // Longer passes hit more of the data that they cached themselves.
+            ("share of the keys in a cold pass", share.unwrap_or_default()),
+            ("workers", cell.workers.to_string()),
+            ("transactions of reads", of_reads.to_owned()),
+            ("batch", cell.batch.to_string()),
+            ("class", cell.durability.name().to_owned()),
+            ("cache", format!("{:?}", cell.cache).to_lowercase()),
+            ("offered rate", format!("{:?}", cell.offered_ops_per_s)),
+        ]
     };
-    let pairs = [
-        // Longer passes hit more of the data that they cached themselves.
-        ("share of the keys in a cold pass", share(old), share(new)),
-        ("workers", old.workers.to_string(), new.workers.to_string()),
-        ("transactions of reads", of_reads(old).to_owned(), of_reads(new).to_owned()),
-        ("batch", old.batch.to_string(), new.batch.to_string()),
-        ("class", old.durability.name().to_owned(), new.durability.name().to_owned()),
-        ("cache", format!("{:?}", old.cache).to_lowercase(), format!("{:?}", new.cache).to_lowercase()),
-        ("offered rate", format!("{:?}", old.offered_ops_per_s), format!("{:?}", new.offered_ops_per_s)),
-    ];
-    pairs
-        .into_iter()
-        .find(|(_, old, new)| old != new)
-        .map(|(what, old, new)| format!("{what} {old} and {new}"))
+    let ((what, old), (_, new)) =
+        conditions(old).into_iter().zip(conditions(new)).find(|(old, new)| old != new)?;
+    Some(format!("{what} {old} and {new}"))
 }
 
 /// Returns how two plans define a cell differently; `None` if they do not. Lengths may differ, because rates are means.

@@ -314,13 +314,10 @@ fn compared_in_caches(result: &RunResult) -> Option<Warning> {
 fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
     // A memory limit makes memory equal; and caches sized as vendors recommend hold whatever fits into memory.
     let cache = plan.cache.filter(|_| plan.memory.is_none())?;
-    let corpus_of = |cell: &Cell| {
-        let corpora = result.all_corpora();
-        corpora.iter().find(|corpus| corpus.corpus_id == cell.corpus_id).map_or(0, |corpus| corpus.bytes)
-    };
+    let corpus_bytes_of = |cell: &Cell| result.corpus_of(cell.corpus_id).map_or(0, |corpus| corpus.bytes);
     let is_meant = |cell: &&Cell| {
         let is_warm_read = cell.cache == Cache::Warm && !writes(cell) && !cell.rounds.is_empty();
-        let bytes = corpus_of(cell);
+        let bytes = corpus_bytes_of(cell);
         is_warm_read && !ranking::is_baseline(cell) && bytes > cache.bytes(bytes)
     };
     let share = |cell: &Cell| {
@@ -335,7 +332,7 @@ fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
             Some(share) if share <= KERNEL_HARDLY_HOLDS_MAX => drop(not_held.insert(cell.store.clone())),
             _ => continue,
         }
-        corpus_bytes = corpus_bytes.max(corpus_of(cell));
+        corpus_bytes = corpus_bytes.max(corpus_bytes_of(cell));
     }
     let held: Vec<String> = held.difference(&not_held).cloned().collect();
     (!held.is_empty() && !not_held.is_empty()).then(|| Warning::UnequalMemory {
@@ -399,8 +396,10 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{AffectedPhases, CandidateShare, ComparisonSource, VerifiedFrom, Warning, places};
-    use crate::judge::fixture::{around, cell, result};
+    use super::{
+        AffectedPhases, CandidateResult, CandidateShare, ComparisonSource, VerifiedFrom, Warning, places,
+    };
+    use crate::judge::fixture::{around, candidate, cell, result};
     use crate::plan::PlanText;
     use crate::result::{Cell, Round, RoundMemory};
 
@@ -460,9 +459,7 @@ mod tests {
         let mut result = result("", cells.to_vec(), Vec::new());
         result.results[0].rounds = vec![round(2.0, 0.1), round(2.0, 0.9)];
         result.results[1].rounds = vec![round(2.0, 0.1), round(2.0, 0.2)];
-        let candidate = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-        result.candidates =
-            ["a", "b"].iter().map(|store| serde_json::from_value(candidate(store)).unwrap()).collect();
+        result.candidates = ["a", "b"].map(candidate).into();
         let own = CandidateShare { store: "a".to_owned(), share: 0.25 };
         assert_eq!(super::caught_up(&result), Some(Warning::CaughtUp { shares: vec![own] }));
         result.candidates.remove(0);
@@ -490,26 +487,23 @@ mod tests {
 
     #[test]
     fn candidates_that_were_compared_in_a_cache_are_named_by_why() {
+        use VerifiedFrom::*;
         let mut result = result("", Vec::new(), Vec::new());
-        let candidate = |store: &str, from: &str| {
-            json!({"store": store, "adapter": "a", "kind": "server", "options": {}, "status": "measured", "facts": {},
-                   "verified_from": from})
-        };
-        let mut said = |candidates: &[(&str, &str)]| {
-            let candidates = candidates
-                .iter()
-                .map(|(store, from)| serde_json::from_value(candidate(store, from)).unwrap());
-            result.candidates = candidates.collect();
+        let mut said = |candidates: &[(&str, VerifiedFrom)]| {
+            let of = |(store, from): &(&str, _)| CandidateResult {
+                verified_from: Some(*from),
+                ..candidate(store)
+            };
+            result.candidates = candidates.iter().map(of).collect();
             super::compared_in_caches(&result)
         };
-        assert_eq!(said(&[("a", "device"), ("b", "not-kept")]), None);
-        let given =
-            said(&[("a", "device"), ("b", "users-server"), ("c", "users-server"), ("d", "shared-server")]);
+        assert_eq!(said(&[("a", Device), ("b", NotKept)]), None);
+        let given = said(&[("a", Device), ("b", UsersServer), ("c", UsersServer), ("d", SharedServer)]);
         let of = |from, stores: &[&str]| ComparisonSource {
             from,
             stores: stores.iter().map(|store| (*store).to_owned()).collect(),
         };
-        let copies = vec![of(VerifiedFrom::SharedServer, &["d"]), of(VerifiedFrom::UsersServer, &["b", "c"])];
+        let copies = vec![of(SharedServer, &["d"]), of(UsersServer, &["b", "c"])];
         assert_eq!(given, Some(Warning::ComparedInCache { copies }));
     }
 
@@ -561,9 +555,7 @@ mod tests {
                 phases.iter().map(|phase| ((*phase).to_owned(), false)).collect();
             (phases, stores.iter().map(|store| (*store).to_owned()).collect::<Vec<String>>())
         };
-        let candidate = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-        result.candidates =
-            ["a", "b", "c"].iter().map(|store| serde_json::from_value(candidate(store)).unwrap()).collect();
+        result.candidates = ["a", "b", "c"].map(candidate).into();
         assert_eq!(of(&result, &|_| true), [whole(&["fill", "first", "second"], &[])]);
         let two = of(&result, &|cell| cell.store != "b" && cell.phase != "fill");
         assert_eq!(two, [whole(&["first", "second"], &["a", "c"])]);

@@ -12,6 +12,7 @@ use super::cause::CutCause;
 pub use super::cause::Damage;
 use super::checked::FileSystemCheck;
 use crate::store::{Durability, Loss};
+use crate::units;
 
 /// Version of the format; readers refuse any other.
 pub const CRASH_SCHEMA: u32 = 1;
@@ -63,13 +64,7 @@ impl CrashReport {
 
     /// Returns the file systems in the order in which they were tested.
     pub fn file_systems(&self) -> Vec<&str> {
-        let mut kinds: Vec<&str> = Vec::new();
-        for line in self.lines.iter().map(|line| line.file_system.as_str()) {
-            if !kinds.contains(&line) {
-                kinds.push(line);
-            }
-        }
-        kinds
+        units::distinct(self.lines.iter().map(|line| line.file_system.as_str()))
     }
 }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{FlushDoubt, Interval, Machine, Percentiles, ReplacedFlushes, StorageLayers};
+use crate::units;
 
 /// Version of the format; readers refuse any other.
 pub const DISK_SCHEMA: u32 = 2;
@@ -58,13 +59,7 @@ impl DiskReport {
 
     /// Returns the tests done by blobwise, each once, in order.
     pub fn tests(&self) -> Vec<Test> {
-        let mut tests: Vec<Test> = Vec::new();
-        for row in self.ours() {
-            if !tests.contains(&row.test) {
-                tests.push(row.test);
-            }
-        }
-        tests
+        units::distinct(self.ours().map(|row| row.test))
     }
 }
 

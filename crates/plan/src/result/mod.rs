@@ -91,6 +91,7 @@ pub use self::warning::{
     FlushDoubt, ForeignActivity, RoundAnomalies, Severity, Speed, Warning, WarningDetails, ahead_by, doubted,
     preloaded,
 };
+use crate::corpus::CorpusId;
 pub use crate::host::machine::{Machine, Medium, ReplacedFlushes, StorageLayers};
 pub use crate::host::processors::ProcessorSplit;
 use crate::plan::text::{PlanText, Successor};
@@ -183,6 +184,16 @@ impl RunResult {
         self.candidates.iter().filter(|candidate| candidate.is_here())
     }
 
+    /// Returns the candidate with this label.
+    pub fn candidate(&self, store: &str) -> Option<&CandidateResult> {
+        self.candidates.iter().find(|candidate| candidate.store == store)
+    }
+
+    /// Returns the cell of a candidate in a phase; in a sweep of sizes, the first one.
+    pub fn cell(&self, store: &str, phase: &str) -> Option<&Cell> {
+        self.results.iter().find(|cell| cell.store == store && cell.phase == phase)
+    }
+
     /// True if the run has this candidate, measured or not.
     fn has(&self, candidate: &str) -> bool {
         self.candidates.iter().any(|known| known.store == candidate)
@@ -208,5 +219,10 @@ impl RunResult {
     /// Returns all corpora: one, or several in a sweep or in a plan with several.
     pub fn all_corpora(&self) -> &[CorpusResult] {
         if self.corpora.is_empty() { std::slice::from_ref(&self.corpus) } else { &self.corpora }
+    }
+
+    /// Returns the corpus of this id.
+    pub fn corpus_of(&self, id: CorpusId) -> Option<&CorpusResult> {
+        self.all_corpora().iter().find(|corpus| corpus.corpus_id == id)
     }
 }

@@ -87,9 +87,9 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
             memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(Footprint::added_per_byte),
             month: month_of(result, store),
-            processor: phases.first().and_then(|phase| cell_of(result, store, phase)?.total_cpu_ns_per_op),
+            processor: phases.first().and_then(|phase| result.cell(store, phase)?.total_cpu_ns_per_op),
             is_server: is_server(candidate),
-            loss: phases.iter().find_map(|phase| loss_of(cell_of(result, store, phase)?)),
+            loss: phases.iter().find_map(|phase| loss_of(result.cell(store, phase)?)),
             absent,
         }
     };
@@ -99,10 +99,6 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<AdviceRow<'r>> {
         (row.absent.is_some(), !row.is_of_answer(), row.comparison_group, place(row).unwrap_or(usize::MAX))
     });
     rows
-}
-
-fn cell_of<'r>(result: &'r RunResult, store: &str, phase: &str) -> Option<&'r Cell> {
-    result.results.iter().find(|cell| cell.store == store && cell.phase == phase)
 }
 
 /// Declared loss at a power cut for the writes of a cell, with the durability class if it differs from the run's.
@@ -237,7 +233,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
     };
     let of_store = |candidate: &CandidateResult| {
         let in_columns = advice.situations.iter().filter_map(|situation| {
-            let cell = cell_of(result, &candidate.store, &situation.phase)?;
+            let cell = result.cell(&candidate.store, &situation.phase)?;
             let of_phase = result.results.iter().filter(|other| other.phase == cell.phase);
             let rounds = of_phase.map(|other| other.rounds.len()).max().unwrap_or(0);
             let why = || match (

@@ -1,8 +1,6 @@
 //! Changes between two runs, for a terminal of 80 columns and as Markdown: the rows, what was compared, and how large a change
 //! could have been detected.
 
-use std::collections::BTreeMap;
-
 use super::block::{self, Block};
 use super::page::Page;
 use super::table::{Table, named, shown};
@@ -77,11 +75,9 @@ fn percent(share: f64) -> String {
 
 /// Rows that are not judged, grouped by reason.
 fn others(report: &ComparisonReport) -> Vec<(String, String)> {
-    let mut reasons: Vec<String> = Vec::new();
-    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for change in &report.changes {
+    let of_change = |change: &Change| {
         let why = match &change.verdict {
-            ChangeVerdict::Known { .. } => continue,
+            ChangeVerdict::Known { .. } => return None,
             ChangeVerdict::MachineChanged => {
                 "machine changed: the processor's probe differs between the runs, this machine is not what it was".to_owned()
             }
@@ -92,16 +88,10 @@ fn others(report: &ComparisonReport) -> Vec<(String, String)> {
             ChangeVerdict::OnlyNew => "only in the new run".to_owned(),
             ChangeVerdict::NotComparable { why } => format!("not comparable: {why}"),
         };
-        if !reasons.contains(&why) {
-            reasons.push(why.clone());
-        }
-        rows.entry(why).or_default().push(format!("{} {}", change.store, place(change)));
-    }
-    let of = |why: String| {
-        let names = rows.get(&why)?.join(", ");
-        Some((why, names))
+        Some((why, format!("{} {}", change.store, place(change))))
     };
-    reasons.into_iter().filter_map(of).collect()
+    let groups = units::grouped(report.changes.iter().filter_map(of_change));
+    groups.into_iter().map(|(why, names)| (why, names.join(", "))).collect()
 }
 
 fn of_side(side: &ComparedRun) -> String {

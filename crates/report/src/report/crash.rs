@@ -159,15 +159,14 @@ pub(super) fn details(lines: &[CrashResult]) -> Table {
             None => format!(" {version}"),
             Some(_) => format!(" ({version})"),
         });
-        let known = |words: &dyn Fn(&PowerCutResults) -> String| shown(finding, words);
         table.push(vec![
             of_subject(subject(line) + &version),
             TableCell::from(&line.file_system),
             line.durability.name().into(),
             line.declared.name().into(),
-            known(&broke),
-            known(&gone),
-            known(&opens),
+            shown(finding, broke),
+            shown(finding, gone),
+            shown(finding, opens),
             verdict(line).into(),
         ]);
     }

@@ -52,8 +52,7 @@ fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
         result.phases.iter().find(|phase| phase.id == cell.phase).and_then(|phase| phase.about.clone());
     let mut all: Vec<String> = about.into_iter().collect();
     all.push(format!("Conditions: {}.", describe(result, cell, &of_phase(result, cell))));
-    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == cell.corpus_id);
-    all.extend(corpus.map(|corpus| {
+    all.extend(result.corpus_of(cell.corpus_id).map(|corpus| {
         let middle =
             corpus.quantiles.get("p50").map(|bytes| format!(", median {}", units::bytes(*bytes as f64)));
         let whole = units::bytes(corpus.bytes as f64);
@@ -66,7 +65,7 @@ fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
     if !settings.is_empty() {
         all.push(format!("Settings: {}.", settings.join(", ")));
     }
-    let facts = result.candidates.iter().find(|candidate| candidate.store == cell.store);
+    let facts = result.candidate(&cell.store);
     let version = facts.and_then(|candidate| candidate.facts.get("version"));
     all.extend(version.map(|version| format!("Version of the store: {version}.")));
     all

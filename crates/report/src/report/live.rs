@@ -322,18 +322,14 @@ fn columns(result: &RunResult, candidates: &[String]) -> Vec<LiveColumn> {
 
 /// Phases and sizes at which candidates are compared, in the order of the plan.
 fn ranked(result: &RunResult) -> Vec<(&str, CorpusId)> {
-    let mut all: Vec<(&str, CorpusId)> = Vec::new();
-    for cell in &result.results {
-        let of = (cell.phase.as_str(), cell.corpus_id);
-        let is_compared = result.comparisons.iter().any(|comparison| {
+    let is_compared = |of: &(&str, CorpusId)| {
+        result.comparisons.iter().any(|comparison| {
             comparison.against == ReferenceRole::Best
-                && (comparison.phase.as_str(), comparison.corpus_id) == of
-        });
-        if is_compared && !all.contains(&of) {
-            all.push(of);
-        }
-    }
-    all
+                && (comparison.phase.as_str(), comparison.corpus_id) == *of
+        })
+    };
+    let all = result.results.iter().map(|cell| (cell.phase.as_str(), cell.corpus_id));
+    units::distinct(all.filter(is_compared))
 }
 
 fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> LiveRank {

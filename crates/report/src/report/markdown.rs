@@ -6,7 +6,6 @@ pub(super) use super::page::Page;
 use super::published::{self, CLAIM_HEADS, claim_line};
 use super::table::{Table, named};
 use super::view::then::{self, JudgedClaim};
-use super::view::warned::{self, WordedWarning};
 use crate::judge::run_subject;
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::RunResult;
@@ -151,14 +150,6 @@ fn began(result: &RunResult) -> String {
         machine.system,
         machine.kernel,
     )
-}
-
-pub(super) fn warnings(page: &mut Page, result: &RunResult, title: &str) {
-    let all = warned::all(result);
-    if !all.is_empty() {
-        page.paragraph(&format!("## {title}"));
-        page.list(&all.iter().map(WordedWarning::paragraph).collect::<Vec<String>>());
-    }
 }
 
 #[cfg(test)]

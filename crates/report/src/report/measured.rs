@@ -68,7 +68,7 @@ fn of_phase(
     all.extend(words::hot(cells).map(|hot| Block::Text(format!("{hot}."))));
     if !(is_terminal && impossible.is_some()) {
         all.push(Block::Table(table(result, is_terminal, cells, stated)));
-        all.extend((!is_terminal).then(|| Block::Table(counted(cells))));
+        all.extend((!is_terminal).then(|| Block::Table(counted("Memory", "memory", cells))));
     }
     match impossible {
         Some(why) => all.push(Block::Text(why)),
@@ -200,9 +200,9 @@ fn load(result: &RunResult, is_terminal: bool, _: &[&Cell], cell: &Cell) -> Vec<
     row
 }
 
-/// Memory as counted by each candidate's control group, if the run limits it.
-fn counted(cells: &[&Cell]) -> Table {
-    let mut table = Table::new("Memory", std::iter::once("memory").chain(memory::COUNTED));
+/// Memory as counted by each candidate's control group, if the run limits it; `first` is the head of the candidates' column.
+pub(super) fn counted(caption: &str, first: &'static str, cells: &[&Cell]) -> Table {
+    let mut table = Table::new(caption, std::iter::once(first).chain(memory::COUNTED));
     for cell in cells {
         let Some(counted) = memory::counted(cell) else { continue };
         let figures = counted.into_iter().map(|figure| shown(figure, |figure| figure));

@@ -57,12 +57,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .named("Pictures")
         .has(|result| !result.pictures.is_empty())
         .html(html::pictures),
-    new("warnings", "Warnings")
-        .more()
-        .count(html::warnings_told)
-        .html(html::warnings)
-        .terminal(terminal::warnings)
-        .markdown(markdown::warnings),
+    new("warnings", "Warnings").more().count(html::warnings_told).html(html::warnings).blocks(warned::blocks),
     new(PHASES, "Phases").named("Details").figures().html(html::phases_section).blocks(measured::blocks),
     pressure::SECTION,
     clients::SECTION,

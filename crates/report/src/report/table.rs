@@ -142,7 +142,17 @@ pub fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> TableCell {
     value.map_or(TableCell::with(CellContent::Absent, "absent"), |value| show(value).into())
 }
 
+/// A column: its title, as in [`Table::new`], and the function that makes the cell of a row.
+pub type Column<'a, R> = (&'static str, &'a dyn Fn(R) -> TableCell);
+
 impl Table {
+    /// Creates a table of these rows.
+    pub fn with_columns<R: Copy>(caption: &str, rows: &[R], columns: &[Column<'_, R>]) -> Table {
+        let mut table = Table::new(caption, columns.iter().map(|(title, _)| title));
+        table.rows = rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(*row)).collect()).collect();
+        table
+    }
+
     /// Creates a table with these columns; `#` marks a column of numbers.
     pub fn new(caption: impl Into<String>, head: impl IntoIterator<Item = impl AsRef<str>>) -> Table {
         let column = |title: &str| match title.strip_prefix('#') {

@@ -1,6 +1,6 @@
 //! The report for a terminal, in 80 columns and readable without color.
 
-use super::view::{warned, words};
+use super::view::words;
 use crate::result::RunResult;
 
 /// Maximum line width; every terminal is at least this wide.
@@ -54,13 +54,5 @@ fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
     for (index, words) in words::wrapped(paragraph, most.saturating_sub(indent)).into_iter().enumerate() {
         let begin = if index == 0 { bullet } else { "" };
         line(text, &format!("{begin:<indent$}{words}"));
-    }
-}
-
-pub(super) fn warnings(text: &mut String, result: &RunResult, title: &str) {
-    let all = warned::all(result);
-    if !all.is_empty() {
-        heading(text, title);
-        all.iter().for_each(|warned| wrapped(text, "- ", &warned.paragraph()));
     }
 }

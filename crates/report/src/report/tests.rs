@@ -144,8 +144,11 @@ fn plain(text: &str) -> String {
             _ => {}
         }
     }
-    let plain = plain.replace("&quot;", "\"").replace("&amp;", "&");
-    plain.split_whitespace().collect::<Vec<&str>>().join(" ")
+    collapse_whitespace(&plain.replace("&quot;", "\"").replace("&amp;", "&"))
+}
+
+pub(super) fn collapse_whitespace(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
 fn reports(result: &RunResult) -> [(&'static str, String); 3] {

@@ -106,13 +106,8 @@ impl Corpus {
     /// As [`Corpus::build`].
     pub fn random(name: &str, sizes: Sizes, blobs: u64, seed: u64) -> Result<Corpus> {
         let source = BlobSource::Synthetic { name: name.to_owned(), sizes, content: Content::Random };
-        Corpus::build(&CorpusSpecification {
-            source,
-            blobs_max: Some(blobs),
-            bytes_max: None,
-            grows_to: None,
-            seed,
-        })
+        let blobs_max = Some(blobs);
+        Corpus::build(&CorpusSpecification { source, blobs_max, bytes_max: None, grows_to: None, seed })
     }
 
     /// Returns the first `blobs` blobs of this corpus, with the same keys and bytes. They have the same distribution, because ids
@@ -396,7 +391,11 @@ mod tests {
     fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> CorpusSpecification {
         let sizes = Sizes::parse(name).unwrap();
         let source = BlobSource::Synthetic { name: name.into(), sizes, content: Content::Random };
-        CorpusSpecification { source, blobs_max: blobs, bytes_max: bytes, grows_to: None, seed: 1 }
+        CorpusSpecification { blobs_max: blobs, bytes_max: bytes, ..whole(source) }
+    }
+
+    fn whole(source: BlobSource) -> CorpusSpecification {
+        CorpusSpecification { source, blobs_max: None, bytes_max: None, grows_to: None, seed: 1 }
     }
 
     #[test]
@@ -451,14 +450,8 @@ mod tests {
         std::fs::write(&path, log).unwrap();
         let build = || {
             let (log, files) = (LogFile::at(path.clone()), Some(files.clone()));
-            let source = BlobSource::Trace { log, share: Some(1.0), content: Content::Random, files };
-            Corpus::build(&CorpusSpecification {
-                source,
-                blobs_max: None,
-                bytes_max: None,
-                grows_to: None,
-                seed: 1,
-            })
+            let content = Content::Random;
+            Corpus::build(&whole(BlobSource::Trace { log, share: Some(1.0), content, files }))
         };
         let corpus = build().unwrap();
         let blob = |size: u32, generation: u32| {
@@ -491,10 +484,7 @@ mod tests {
         for name in [&b"\xe4.jpg"[..], b"\xf6.jpg", b"plain.jpg"] {
             std::fs::write(dir.path().join(OsStr::from_bytes(name)), name).unwrap();
         }
-        let source = BlobSource::Files(dir.path().to_owned());
-        let request =
-            CorpusSpecification { source, blobs_max: None, bytes_max: None, grows_to: None, seed: 1 };
-        let corpus = Corpus::build(&request).unwrap();
+        let corpus = Corpus::build(&whole(BlobSource::Files(dir.path().to_owned()))).unwrap();
         let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 3);
         assert!(corpus.name.contains("a\\nb") && !corpus.name.contains('\n'), "{}", corpus.name);

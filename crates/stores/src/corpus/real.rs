@@ -72,7 +72,9 @@ pub(super) struct OversizedFiles {
 }
 
 impl SkippedFiles {
-    fn note(&mut self, path: &Path, why: &str) {
+    /// Counts a path that is not in the corpus, and describes the first few.
+    fn skip(&mut self, count: impl FnOnce(&mut SkippedFiles) -> &mut u64, path: &Path, why: &str) {
+        *count(self) += 1;
         if self.examples.len() < 5 {
             // Control characters in a name could break the line.
             self.examples.push(format!("{} ({why})", visible(path)));
@@ -198,8 +200,7 @@ pub(super) fn read(
     let (found, too_large): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|file| file.bytes <= BLOB_BYTES_MAX);
     for file in &too_large {
-        skipped.too_large += 1;
-        skipped.note(&dir.join(&file.path), &units::bytes(file.bytes as f64));
+        skipped.skip(|of| &mut of.too_large, &dir.join(&file.path), &units::bytes(file.bytes as f64));
     }
     if found.is_empty() {
         let why = skipped.summary().map(|skipped| format!(": {skipped}")).unwrap_or_default();
@@ -317,8 +318,7 @@ fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                skipped.unreadable += 1;
-                skipped.note(error.path().unwrap_or(dir), "unreadable");
+                skipped.skip(|of| &mut of.unreadable, error.path().unwrap_or(dir), "unreadable");
                 continue;
             }
         };
@@ -329,28 +329,23 @@ fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
                 entry.metadata().is_ok_and(|metadata| !known.insert((metadata.dev(), metadata.ino())));
             // A directory named by the user is measured regardless of its contents.
             if is_known {
-                skipped.mounts += 1;
-                skipped.note(entry.path(), "mounted twice");
+                skipped.skip(|of| &mut of.mounts, entry.path(), "mounted twice");
                 entries.skip_current_dir();
             } else if entry.depth() > 0 && is_ours(entry.path()) {
-                skipped.ours += 1;
-                skipped.note(entry.path(), "of blobwise");
+                skipped.skip(|of| &mut of.ours, entry.path(), "of blobwise");
                 entries.skip_current_dir();
             } else if is_of_the_kernel(entry.path()) {
-                skipped.kernel += 1;
-                skipped.note(entry.path(), "the kernel's");
+                skipped.skip(|of| &mut of.kernel, entry.path(), "the kernel's");
                 entries.skip_current_dir();
             }
             continue;
         }
         if kind.is_symlink() {
-            skipped.links += 1;
-            skipped.note(entry.path(), "link");
+            skipped.skip(|of| &mut of.links, entry.path(), "link");
             continue;
         }
         if !kind.is_file() {
-            skipped.special += 1;
-            skipped.note(entry.path(), "special");
+            skipped.skip(|of| &mut of.special, entry.path(), "special");
             continue;
         }
         // Asked before the sample is drawn, so that unreadable files do not take the place of others in it.
@@ -358,16 +353,14 @@ fn walk(dir: &Path, skipped: &mut SkippedFiles) -> Result<Vec<CorpusFile>> {
         match entry.metadata() {
             Ok(metadata) if is_readable => {
                 if metadata.nlink() > 1 && !known.insert((metadata.dev(), metadata.ino())) {
-                    skipped.hard_links += 1;
-                    skipped.note(entry.path(), "hard link");
+                    skipped.skip(|of| &mut of.hard_links, entry.path(), "hard link");
                     continue;
                 }
                 let path = entry.path().strip_prefix(dir).unwrap_or(entry.path()).to_owned();
                 found.push(CorpusFile { path, bytes: metadata.len(), holes: holes(&metadata) });
             }
             _ => {
-                skipped.unreadable += 1;
-                skipped.note(entry.path(), "unreadable");
+                skipped.skip(|of| &mut of.unreadable, entry.path(), "unreadable");
             }
         }
     }
@@ -527,8 +520,7 @@ fn load_strata(
     sample.retain(|file| match File::open(dir.join(&file.path)) {
         Ok(_) => true,
         Err(error) => {
-            skipped.unreadable += 1;
-            skipped.note(&file.path, &error.to_string());
+            skipped.skip(|of| &mut of.unreadable, &file.path, &error.to_string());
             false
         }
     });
@@ -589,8 +581,7 @@ fn append(dir: &Path, file: &mut CorpusFile, pool: &mut Vec<u8>, skipped: &mut S
         }
         Err(error) => {
             pool.truncate(before);
-            skipped.unreadable += 1;
-            skipped.note(&file.path, &error.to_string());
+            skipped.skip(|of| &mut of.unreadable, &file.path, &error.to_string());
             false
         }
     }

@@ -173,15 +173,7 @@ mod tests {
         Demand { sizes: &[1000; 100], copies: 1, resizes: false, writes: 2.5, connections: 2, under_way: 1 };
 
     fn room(left: u64) -> ServerLimit {
-        ServerLimit {
-            limit: "maxmemory".to_owned(),
-            unit: LimitUnit::Bytes,
-            left,
-            when_full: "evicts keys".to_owned(),
-            way_out: "raise it".to_owned(),
-            may_evict: false,
-            takes: Box::new(|demand| demand.live(|bytes| bytes + 10)),
-        }
+        ServerLimit::disk("df".to_owned(), left, "fails", |demand| demand.live(|bytes| bytes + 10))
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::units;
+
 /// A statement that grants privileges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -60,8 +62,7 @@ impl MissingRights {
             match self.grants.iter_mut().find(is_same) {
                 Some(known) => {
                     known.rights.extend(grant.rights);
-                    let mut seen = std::collections::BTreeSet::new();
-                    known.rights.retain(|right| seen.insert(right.clone()));
+                    known.rights = units::distinct(std::mem::take(&mut known.rights));
                 }
                 None => self.grants.push(grant),
             }

@@ -22,11 +22,35 @@ fn described(log: impl Into<Vec<u8>>) -> Description {
     describe(&mut reader(log), |_| {})
 }
 
+fn requests(reader: &mut LogReader) -> Vec<Request> {
+    std::iter::from_fn(|| reader.next_request()).collect()
+}
+
+/// A line of a web server, with its status and bytes in `rest`.
+fn web(request: &str, rest: &str) -> String {
+    format!("192.0.2.1 - - [30/Nov/2026:09:00:02 +0100] \"{request} HTTP/1.1\" {rest}\n")
+}
+
+/// Whole reads of this many objects.
+fn lines(count: u32) -> String {
+    (0..count).map(|n| web(&format!("GET /{n}"), &format!("200 {n}"))).collect()
+}
+
+/// A read of 77 bytes at second 1, as libCacheSim has it.
+fn record() -> Vec<u8> {
+    let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
+    record.extend([0xff; 8]);
+    record
+}
+
+fn gzipped(log: &str) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(log.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
 #[test]
 fn each_format_is_recognised_and_says_what_was_done() {
-    let web = |request: &str, rest: &str| {
-        format!("192.0.2.1 - - [30/Nov/2026:09:00:02 +0100] \"{request} HTTP/1.1\" {rest}\n")
-    };
     let s3 = |op: &str, rest: &str| {
         format!(
             "owner bucket [30/Nov/2026:08:00:02 +0000] 192.0.2.1 - ID {op} a%2Fb \"GET /x HTTP/1.1\" {rest} - -\n"
@@ -44,8 +68,6 @@ fn each_format_is_recognised_and_says_what_was_done() {
     let cloudfront = "#Version: 1.0\n#Fields: date time cs-method cs(Host) cs-uri-stem sc-status sc-bytes time-taken\n\
                       2026-11-30\t08:00:03\tGET\th\t/a\t200\t800\t1.000\n";
     let columns = "version,time,op,size,lbn\n1,1796025602,28,512,9\n1,1796025602,2a,512,9\n";
-    let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
-    record.extend([0xff; 8]);
     type Expected = (Op, i64, u64, Option<u64>);
     let cases: Vec<(LogFormat, Vec<u8>, Vec<Expected>)> = vec![
         (
@@ -78,12 +100,12 @@ fn each_format_is_recognised_and_says_what_was_done() {
         ),
         (LogFormat::Csv, columns.into(), vec![(Op::Get, at, 512, Some(512)), (Op::Put, at, 512, Some(512))]),
         (LogFormat::Csv, "0,9,512\n".into(), vec![(Op::Get, 0, 512, Some(512))]),
-        (LogFormat::OracleGeneral, record, vec![(Op::Get, 1_000_000, 77, Some(77))]),
+        (LogFormat::OracleGeneral, record(), vec![(Op::Get, 1_000_000, 77, Some(77))]),
     ];
     for (format, log, expected) in cases {
         let mut reader = reader(log);
         assert_eq!(reader.format(), format);
-        let requests: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
+        let requests = requests(&mut reader);
         let found = requests.iter().map(|is| (is.op, is.start_us, is.sent, is.size));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{format:?}");
         assert_eq!((reader.counts.bad, &reader.counts.ended_early), (0, &None), "{format:?}");
@@ -97,16 +119,10 @@ fn each_format_is_recognised_and_says_what_was_done() {
 /// Lines of real servers that answered a whole read, a part, `HEAD`, a copy that was current, and a name that they have not.
 #[test]
 fn lines_of_nginx_apache_and_caddy_are_read_back() {
-    let requests =
-        ["GET /a?q=1", "GET /a", "HEAD /a", "GET /a", "GET /b"].map(|request| format!("{request} HTTP/1.1"));
     let answers = |bytes: [&str; 5]| -> String {
-        let statuses = [200, 206, 200, 304, 404];
-        let lines = requests.iter().zip(statuses).zip(bytes);
-        lines
-            .map(|((request, status), rest)| {
-                format!("127.0.0.1 - - [30/Nov/2026:13:15:18 +0000] \"{request}\" {status} {rest}\n")
-            })
-            .collect()
+        let asked = ["GET /a?q=1", "GET /a", "HEAD /a", "GET /a", "GET /b"];
+        let lines = asked.iter().zip([200, 206, 200, 304, 404]).zip(bytes);
+        lines.map(|((request, status), rest)| web(request, &format!("{status} {rest}"))).collect()
     };
     let agent = |bytes: &str| format!("{bytes} \"-\" \"curl/7.88.1\"");
     let nginx = ["1100", "100", "0", "0", "153"].map(agent);
@@ -123,15 +139,14 @@ fn lines_of_nginx_apache_and_caddy_are_read_back() {
         + &caddy("HEAD", "/a", 0, 200)
         + &caddy("GET", "/a", 0, 304)
         + &caddy("GET", "/b", 0, 404);
-    let whole = 1_796_044_518_000_000;
+    let whole = 1_796_025_602_000_000; // 2026-11-30T08:00:02Z
     for (server, log, start, sent) in [
         ("nginx 1.22", answers(nginx.each_ref().map(String::as_str)), whole, [1100, 100]),
         ("Apache 2.4, combined", answers(apache.each_ref().map(String::as_str)), whole, [1305, 349]),
         ("Apache 2.4, common", answers(["1100", "100", "-", "-", "236"]), whole, [1100, 100]),
         ("Caddy 2.11", lines, 1_796_044_509_018_204, [1100, 100]),
     ] {
-        let mut reader = reader(log);
-        let found: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
+        let found = requests(&mut reader(log));
         let ops: Vec<Op> = found.iter().map(|request| request.op).collect();
         assert_eq!(ops, [Op::Get, Op::Range, Op::Head, Op::NotModified, Op::Failed], "{server}");
         assert_eq!([found[0].sent, found[1].sent], sent, "{server}");
@@ -161,7 +176,7 @@ fn lines_of_versitygw_are_read_back() {
         + &line("s3_ListObjectsV2", "-", "/bucket/?list-type=2", "200 - 497 0");
     let mut reader = reader(log);
     assert_eq!(reader.format(), LogFormat::S3Log);
-    let found: Vec<Request> = std::iter::from_fn(|| reader.next_request()).collect();
+    let found = requests(&mut reader);
     let ops = [Op::Put, Op::Get, Op::Head, Op::Delete, Op::Failed, Op::Failed, Op::Other];
     assert_eq!(found.iter().map(|request| request.op).collect::<Vec<_>>(), ops);
     assert!(found[..4].iter().all(|request| request.key == found[0].key) && found[4].key != found[0].key);
@@ -173,11 +188,6 @@ fn lines_of_versitygw_are_read_back() {
 
 #[test]
 fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
-    let lines = |count: u32| -> String {
-        (0..count)
-            .map(|n| format!("h - - [30/Nov/2026:09:00:02 +0000] \"GET /{n} HTTP/1.1\" 200 {n}\n"))
-            .collect()
-    };
     let mut log = lines(10).into_bytes();
     log.extend(vec![b'x'; 1_000_000]);
     log.extend(b"\n\xff\xfe\n{\"status\": 200}\n\n");
@@ -190,9 +200,7 @@ fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
         [(11, "is longer than 64 KiB"), (12, "is not UTF-8"), (13, "has no time that can be read")]
     );
     // A gzip file that was cut off gives what is left of it.
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(lines(50_000).as_bytes()).unwrap();
-    let whole = gzip.finish().unwrap();
+    let whole = gzipped(&lines(50_000));
     assert_eq!(described(whole.clone()).requests, 50_000);
     let cut = described(&whole[..whole.len() / 2]);
     assert!((1_000..49_000).contains(&cut.requests) && cut.counts.ended_early.is_some(), "{cut:?}");
@@ -224,9 +232,7 @@ fn zstd_is_read_in_frames_up_to_a_cut_or_damage() {
     // As `pzstd` has them: frames that follow one to be skipped. The second has a header of columns again.
     let twice = described([&b"\x50\x2a\x4d\x18\x04\0\0\0skip"[..], ZSTD, ZSTD].concat());
     assert_eq!((twice.requests, twice.counts.bad, twice.counts.ended_early), (80, 1, None));
-    let mut record = [1_u32.to_le_bytes(), 9_u32.to_le_bytes(), [0; 4], 77_u32.to_le_bytes()].concat();
-    record.extend([0xff; 8]);
-    let records = described(compressed(&record.repeat(100)));
+    let records = described(compressed(&record().repeat(100)));
     assert_eq!((records.format, records.requests), (LogFormat::OracleGeneral.name(), 100));
     // Many windows, of which each is in memory only once.
     let log: String = (0..50_000_u64).map(|n| format!("{n},planted-{},9\n", n * n % 997)).collect();
@@ -518,14 +524,11 @@ fn a_replay_has_the_requests_of_the_log_in_the_order_of_their_times() {
 
 #[test]
 fn sizes_are_the_largest_that_was_sent_whole_or_those_of_others() {
-    let line = |request: &str, rest: &str| {
-        format!("h - - [30/Nov/2026:09:00:02 +0000] \"{request} HTTP/1.1\" {rest}\n")
-    };
-    let log = line("GET /a", "200 500")
-        + &line("GET /a", "200 900")
-        + &line("GET /a", "206 100")
-        + &line("GET /b", "206 2000")
-        + &line("PUT /c", "201 -");
+    let log = web("GET /a", "200 500")
+        + &web("GET /a", "200 900")
+        + &web("GET /a", "206 100")
+        + &web("GET /b", "206 2000")
+        + &web("PUT /c", "201 -");
     let found = replay(log, &ALL).unwrap();
     let mut sizes = found.sizes().to_vec();
     sizes.sort_unstable();
@@ -597,30 +600,22 @@ fn a_sample_has_whole_objects_and_keeps_popularity() {
 
 #[test]
 fn a_log_that_cannot_be_replayed_says_why() {
-    let lines = |count: u32| -> String {
-        (0..count)
-            .map(|n| format!("h - - [30/Nov/2026:09:00:02 +0000] \"GET /{n} HTTP/1.1\" 200 {n}\n"))
-            .collect()
-    };
     let mixed = lines(50) + "{\"status\": 200}\n";
     let far = lines(50) + "h - - [30/Nov/2024:09:00:02 +0000] \"GET /x HTTP/1.1\" 200 5\n";
-    let parts = "h - - [30/Nov/2026:09:00:02 +0000] \"GET /x HTTP/1.1\" 206 5\n";
-    let failed = "h - - [30/Nov/2026:09:00:02 +0000] \"GET /x HTTP/1.1\" 404 5\n";
+    let (parts, failed) = (web("GET /x", "206 5"), web("GET /x", "404 5"));
     for (log, why) in [
         (
             mixed.as_str(),
             "1 of 51 lines, more than --allow-bad 1%, cannot be read as combined: line 51 has no time",
         ),
         (far.as_str(), "more than 400 days apart"),
-        (parts, "it shows the size of no object"),
-        (failed, "it has no request that can be replayed; left out: 1 failed"),
+        (parts.as_str(), "it shows the size of no object"),
+        (failed.as_str(), "it has no request that can be replayed; left out: 1 failed"),
     ] {
         let error = replay(log, &ALL).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(lines(50_000).as_bytes()).unwrap();
-    let packed = gzip.finish().unwrap();
+    let packed = gzipped(&lines(50_000));
     assert_eq!(replay(packed.clone(), &ALL).unwrap().steps().len(), 50_000);
     let error = replay(&packed[..packed.len() / 2], &ALL).unwrap_err();
     assert!(error.contains("it ends early, after line "), "{error}");

@@ -65,17 +65,21 @@ fn of_counts(reads: &[(u32, u32)], share: f64) -> Option<Popularity> {
     counts.retain(|count| *count >= reads_min);
     let predicted = |exponent: f64| excess(&counts, reads_min, exponent);
     // At 0.2, a is half of the least that m can be.
-    let (mut low, mut high) = (0.2, 8.0);
-    for _ in 0..40 {
-        let middle = (low + high) / 2.0;
-        if predicted(middle).0 > middle { low = middle } else { high = middle }
-    }
-    let exponent = (low + high) / 2.0;
+    let exponent = bisected(0.2, 8.0, |exponent| predicted(exponent).0 > exponent);
     let ((mean, variance), step) = (predicted(exponent), exponent / 100.0);
     let slope = (predicted(exponent + step).0 - mean) / step - 1.0;
     let error = 2.0 * (variance / counts.len() as f64).sqrt() / slope.abs();
     let ranked = Ranked::new(counts.iter().map(|count| (*count, *count)).collect(), reads_min, share)?;
     Some(Popularity { exponent, error, objects: counts.len() as u64, misfit: ranked.misfit(exponent) })
+}
+
+/// The number between two up to which a condition holds.
+fn bisected(mut low: f64, mut high: f64, is_below: impl Fn(f64) -> bool) -> f64 {
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if is_below(middle) { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
 }
 
 /// Mean and variance of the logarithm of an object's rate, above that of the least read one, that its reads and an exponent predict.
@@ -116,13 +120,8 @@ impl Ranked {
         let reads: f64 = self.counts.iter().sum();
         let is: f64 =
             self.ranks.iter().zip(&self.counts).map(|(rank, count)| rank * count).sum::<f64>() / reads;
-        let (mut low, mut high) = (-2.0, 8.0);
-        for _ in 0..40 {
-            let middle = (low + high) / 2.0;
-            // A larger exponent predicts a smaller mean.
-            if self.moments(middle).0 > is { low = middle } else { high = middle }
-        }
-        (low + high) / 2.0
+        // A larger exponent predicts a smaller mean.
+        bisected(-2.0, 8.0, |exponent| self.moments(exponent).0 > is)
     }
 
     /// Reads of the object with this logarithm of its rank that an exponent predicts, over those of the first.

@@ -128,6 +128,29 @@ impl HttpConnection {
         self.ask_as(request, true, sink)
     }
 
+    /// Sends a request, and repeats it after pauses while the server turns it away. `words` describes a response.
+    #[cfg(any(feature = "s3", feature = "own"))]
+    pub(crate) fn until_served(
+        &mut self,
+        words: impl Fn(&HttpResponse) -> String,
+        mut send: impl FnMut(&mut HttpConnection) -> Result<HttpResponse>,
+    ) -> Result<HttpResponse> {
+        let patience = self.manners.timeout;
+        let mut pauses = Backoff::within(patience);
+        loop {
+            let answer = send(self)?;
+            let Some(attempts_max) = attempts_max(answer.status) else { return Ok(answer) };
+            let again = pauses.attempts() < attempts_max;
+            let Some(pause) = again.then(|| pauses.next(answer.retry_after)).flatten() else {
+                let said =
+                    format!("the server says `{}`, after {} attempts", words(&answer), pauses.attempts());
+                return Err(Error::Unavailable(anyhow!("{said}{}", way_out(&answer, patience))));
+            };
+            std::thread::sleep(pause);
+            self.repeats += 1;
+        }
+    }
+
     fn ask_as(&mut self, request: &HttpRequest<'_>, is_idempotent: bool, sink: Sink) -> Result<HttpResponse> {
         let mut refusal = Vec::new();
         let mut take = |success, piece: &[u8]| match success {
@@ -227,14 +250,52 @@ impl HttpConnection {
     }
 }
 
+/// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried while time
+/// permits, errors of the server or of a gateway twice.
+#[cfg(any(feature = "s3", feature = "own"))]
+fn attempts_max(status: u16) -> Option<u32> {
+    const OF_A_LIMIT: u32 = 10;
+    match status {
+        429 | 503 => Some(OF_A_LIMIT),
+        500 | 502 | 504 => Some(3),
+        _ => None,
+    }
+}
+
+/// What to do if there was no time for another attempt, as the end of an error.
+#[cfg(any(feature = "s3", feature = "own"))]
+fn way_out(answer: &HttpResponse, patience: Duration) -> String {
+    match answer.retry_after.filter(|asked| *asked > patience) {
+        Some(asked) => format!(
+            ", and asks to wait {} s, where an op may take {} s: try again later, or raise --op-timeout",
+            asked.as_secs(),
+            patience.as_secs_f64()
+        ),
+        None if [429, 503].contains(&answer.status) => ": use fewer --workers, or try again later".to_owned(),
+        None => String::new(),
+    }
+}
+
 fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, HttpResponse)> {
-    wire.send(&mut [IoSlice::new(head), IoSlice::new(body)])?;
+    match wire.send(&mut [IoSlice::new(head), IoSlice::new(body)]) {
+        Err(Error::Failed(error)) if is_hang_up(&error) => {
+            return early_refusal(wire).ok_or(Error::Failed(error));
+        }
+        sent => sent?,
+    }
     let first = read_head(&mut wire);
     let mut answer = first.map_err(|error| if wire.has_unread() { cut_short(error) } else { error })?;
     while (100..200).contains(&answer.status) {
         answer = read_head(&mut wire).map_err(cut_short)?;
     }
     Ok((wire, answer))
+}
+
+/// The answer of a server that closed the connection before it had read the whole request, because it refuses it; `None` if it sent
+/// none.
+fn early_refusal(mut wire: Wire) -> Option<(Wire, HttpResponse)> {
+    let answer = read_head(&mut wire).ok().filter(|answer| answer.status >= 300)?;
+    Some((wire, HttpResponse { close: true, ..answer }))
 }
 
 /// Makes an error of one that came after a part of the answer: the server has seen the request, which is not repeated.
@@ -442,6 +503,22 @@ mod tests {
         assert!(error(chunked).contains("not in chunks: `z`"));
     }
 
+    #[test]
+    fn a_refusal_is_told_that_came_before_the_request_was_sent() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 1000]).unwrap();
+            stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nmuch").unwrap();
+        });
+        let body = vec![0_u8; 16 << 20];
+        let request =
+            HttpRequest { method: "PUT", host: "h", path: "/b", headers: "", body: Some(&body[..]) };
+        let answer = client(address, false).ask(&request, &mut |_| ()).unwrap();
+        assert_eq!((answer.status, answer.refusal.as_slice()), (413, b"much".as_slice()));
+    }
+
     /// A malformed header must not be skipped: it may be the one with the length, and whatever follows would be taken for the
     /// body.
     #[test]
@@ -501,6 +578,23 @@ mod tests {
         assert_eq!(get(&mut http).unwrap().1, "ok");
         assert!(get(&mut http).is_err());
     }
+    #[cfg(any(feature = "s3", feature = "own"))]
+    #[test]
+    fn a_server_that_turns_requests_away_is_asked_again_and_not_for_ever() {
+        const SLOW: &[&str] = &["HTTP/1.1 503 Slow Down\r\nContent-Length: 4\r\n\r\nlate"];
+        const BROKEN: &[&str] = &["HTTP/1.1 500 Broken\r\nContent-Length: 3\r\n\r\nodd"];
+        const ANSWER: &[&str] = &["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"];
+        let request = HttpRequest { method: "PUT", host: "h", path: "/b", headers: "", body: Some(b"x") };
+        let words = |answer: &HttpResponse| String::from_utf8_lossy(&answer.refusal).into_owned();
+        let ask =
+            |http: &mut HttpConnection| http.until_served(words, |http| http.ask(&request, &mut |_| ()));
+        let mut http = client(server(vec![vec![SLOW, BROKEN, ANSWER]]), false);
+        assert_eq!(ask(&mut http).unwrap().status, 200);
+        assert_eq!(http.take_repeats(), 2);
+        let given_up = ask(&mut client(server(vec![vec![BROKEN; 3]]), false)).unwrap_err().to_string();
+        assert_eq!(given_up, "the server says `odd`, after 3 attempts");
+    }
+
     #[cfg(feature = "own")]
     #[test]
     fn a_post_is_repeated_if_that_is_harmless_and_no_byte_of_the_answer_came() {

@@ -81,6 +81,16 @@ pub fn parse_url(text: &str) -> Result<(Address, Login)> {
     Ok((address, login))
 }
 
+/// The beginning of a command for `redis-cli` to this server and database, for an administrator to run; without a password.
+pub(crate) fn command_line(address: &Address, database: u32) -> String {
+    let server = match address {
+        Address::Socket(path) => format!("-s {}", path.display()),
+        Address::Host(host, port) => format!("-h {host} -p {port}"),
+        Address::Secure(host, port, _) => format!("-h {host} -p {port} --tls"),
+    };
+    format!("redis-cli {server} -n {database}")
+}
+
 /// A connection, logged in, with its database selected.
 pub struct RedisClient {
     wire: Wire,
@@ -99,7 +109,8 @@ impl RedisClient {
     /// Connects and logs in, without selecting a database.
     pub fn log_in(address: &Address, login: &Login, timeout: Duration) -> Result<RedisClient> {
         let mut client = RedisClient { wire: Wire::connect(address, timeout)?, request: Vec::new() };
-        if !login.password.is_empty() {
+        // A user without a password would be taken for the default user.
+        if !login.password.is_empty() || !login.user.is_empty() {
             // Servers before version 6 have passwords only.
             let user = (!login.user.is_empty()).then_some(login.user.as_bytes());
             let words: Vec<&[u8]> =
@@ -200,7 +211,7 @@ impl RedisClient {
         self.send()?;
         let line = self.wire.line()?;
         if number_behind(line, b'*') != Some(keys.len() as i64) {
-            return Err(unexpected(line));
+            return Err(of_op(line));
         }
         let mut found = 0;
         for index in 0..keys.len() {
@@ -215,7 +226,7 @@ impl RedisClient {
         keys.iter().for_each(|key| self.key(prefix, key));
         self.send()?;
         let line = self.wire.line()?;
-        number_behind(line, b':').map(drop).ok_or_else(|| unexpected(line))
+        number_behind(line, b':').map(drop).ok_or_else(|| of_op(line))
     }
 
     /// Lists every matching key once.
@@ -279,14 +290,14 @@ impl RedisClient {
     fn done(&mut self) -> Result<()> {
         match self.wire.line()? {
             b"+OK" => Ok(()),
-            other => Err(unexpected(other)),
+            other => Err(of_op(other)),
         }
     }
 
     /// Lends a bulk string and returns its length; `None` for nil.
     fn bytes(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<Option<u64>> {
         let line = self.wire.line()?;
-        let bytes = number_behind(line, b'$').ok_or_else(|| unexpected(line))?;
+        let bytes = number_behind(line, b'$').ok_or_else(|| of_op(line))?;
         let Ok(bytes) = u64::try_from(bytes) else { return Ok(None) };
         self.wire.lend(bytes, sink)?;
         self.wire.line_end()?;
@@ -321,8 +332,27 @@ fn number_behind(line: &[u8], kind: u8) -> Option<i64> {
 
 /// The server understood a command and refused it; its message.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the server says `{0}`")]
+#[error("the server says `{0}`{means}", means = meaning(.0))]
 pub struct RedisError(pub String);
+
+/// What a member of a cluster cannot be used for, and the way out.
+pub(crate) const OF_A_CLUSTER: &str = "part of a cluster, whose keys lie on different machines, and blobwise asks only the one that it was \
+                                       given: name a server with cluster-enabled no";
+
+/// What a refusal means and what to do, as the end of an error; empty if the server's words are enough.
+fn meaning(said: &str) -> String {
+    let means = match said.split(' ').next().unwrap_or_default() {
+        "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => return format!(": it is {OF_A_CLUSTER}"),
+        "READONLY" => "it is a replica: name its primary",
+        "LOADING" => "it has just been started: try again when it has read its data",
+        "BUSY" => "a script of another client's runs there: try again when it has ended",
+        "NOAUTH" => "put user and password into its URL",
+        "OOM" => "its memory is used up: raise maxmemory, or use a smaller --corpus-bytes",
+        _ if said.contains("max number of clients") => "raise maxclients, or use fewer --workers",
+        _ => return String::new(),
+    };
+    format!(": {means}")
+}
 
 /// What a user lacks the permission for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,6 +374,16 @@ impl RedisError {
         ["MOVED ", "ASK ", "CROSSSLOT", "CLUSTERDOWN"].iter().any(|code| self.0.starts_with(code))
     }
 
+    /// True if the server refuses every command for a while: it reads its data, runs a script, or waits for its primary.
+    pub(crate) fn may_pass(&self) -> bool {
+        ["LOADING ", "BUSY ", "TRYAGAIN", "MASTERDOWN"].iter().any(|code| self.0.starts_with(code))
+    }
+
+    /// True if the server has no such command: it was renamed, or a proxy does not pass it on.
+    pub(crate) fn is_unknown_command(&self) -> bool {
+        self.0.to_ascii_lowercase().starts_with("err unknown command")
+    }
+
     /// The missing permission, if that is the reason.
     pub fn denied(&self) -> Option<DeniedPermission> {
         let why = self.0.strip_prefix("NOPERM")?;
@@ -352,6 +392,14 @@ impl RedisError {
         } else {
             DeniedPermission::Command
         })
+    }
+}
+
+/// As [`unexpected`], for an op, which is tried again where the refusal may pass.
+fn of_op(line: &[u8]) -> Error {
+    match unexpected(line) {
+        Error::Failed(error) if error.downcast_ref().is_some_and(RedisError::may_pass) => Error::Busy,
+        error => error,
     }
 }
 
@@ -408,6 +456,20 @@ mod tests {
     fn errors_of_the_server_are_told_in_its_words() {
         let said = unexpected(b"-WRONGPASS invalid").to_string();
         assert_eq!(said, "the server says `WRONGPASS invalid`");
+        for (line, means) in [
+            ("-MOVED 7 10.0.0.1:7001", "name a server with cluster-enabled no"),
+            ("-READONLY You can't write against a read only replica.", "name its primary"),
+            ("-LOADING Redis is loading the dataset in memory", "when it has read its data"),
+            ("-ERR max number of clients reached", "use fewer --workers"),
+        ] {
+            let said = unexpected(line.as_bytes()).to_string();
+            assert!(
+                said.starts_with(&format!("the server says `{}`: ", &line[1..])) && said.ends_with(means),
+                "{said}"
+            );
+        }
+        assert!(matches!(of_op(b"-LOADING Redis is loading the dataset in memory"), Error::Busy));
+        assert!(matches!(of_op(b"-OOM command not allowed"), Error::Failed(_)));
         assert!(unexpected(b"HTTP/1.1 400 Bad Request").to_string().contains("no answer of Redis"));
     }
 }

@@ -129,7 +129,7 @@ impl<'r> Bill<'r> {
         }
         let mut cells = Vec::new();
         for work in works {
-            let found = result.results.iter().find(|cell| cell.store == store && cell.phase == work.phase);
+            let found = result.cell(store, &work.phase);
             match found.filter(|cell| cell.status == Status::Measured && !cell.rounds.is_empty()) {
                 Some(cell) => cells.push((work, cell)),
                 None => bill.unknown.push(UnknownCost::NotMeasured { phase: work.phase.clone() }),

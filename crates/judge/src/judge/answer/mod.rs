@@ -719,8 +719,7 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Seri
         let mut group: Vec<Comparability> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
-            let cell =
-                result.results.iter().find(|cell| cell.store == candidate.store && cell.phase == phase);
+            let cell = result.cell(&candidate.store, phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
             let condition = ranking::comparability(cell);
             if !condition.is_empty() && !group.contains(&condition) {
@@ -803,12 +802,7 @@ fn each_wins(result: &RunResult, candidate: &str, other: &str) -> bool {
 /// True if a candidate is faster than another in some phase, and equal or faster in every phase that the other was
 /// measured in. Measured but unranked phases count as neither.
 fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
-    let cell = |label: &str, phase: &str| {
-        result
-            .results
-            .iter()
-            .find(|cell| cell.store == label && cell.phase == phase && cell.not_ranked.is_none())
-    };
+    let cell = |label: &str, phase: &str| result.cell(label, phase).filter(|cell| cell.not_ranked.is_none());
     let mut faster = false;
     let phases: std::collections::BTreeSet<&str> = result
         .results

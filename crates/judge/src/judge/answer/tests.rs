@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Candidate, Plan, PlanText};
-use crate::result::{CandidateResult, RunResult};
+use crate::result::{CandidateResult, RunResult, Status};
 use crate::store::{Adapter, Kind};
 use crate::subjects::candidates;
 
@@ -14,24 +14,33 @@ use crate::subjects::candidates;
 fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<String> {
     // A plan needs existing stores; which ones does not matter.
     let stores = some_stores();
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
+    answered(&text, cells_of(&stores, levels, over)).iter().map(|said| renamed(&stores, said)).collect()
+}
+
+/// Returns the cells of three candidates with these seconds per 1,000 ops in each phase.
+pub(super) fn cells_of(
+    stores: &[String],
+    levels: &[(&str, [f64; 3])],
+    over: &[(usize, &str, Value)],
+) -> Vec<Value> {
     let mut cells = Vec::new();
     for (phase, levels) in levels {
         for (salt, (store, level)) in stores.iter().zip(levels).enumerate() {
+            let rate = if *phase == "overwrite" { "settled_ops_per_s" } else { "ops_per_s" };
             let over = over.iter().find(|(number, of, _)| *number == salt && of == phase);
-            let mut more = json!({"ops_per_s": {"median": 1000.0 / level}});
+            let mut more = json!({rate: {"median": 1000.0 / level}});
             if let (Some(more), Some((_, _, Value::Object(over)))) = (more.as_object_mut(), over) {
                 more.extend(over.clone());
             }
             cells.push(cell(store, phase, &around(*level, salt), more));
         }
     }
-    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let said = answer(&plan, &result(&text, cells, vec![]));
-    let renamed = |text: String| {
-        stores.iter().zip(["a", "b", "c"]).fold(text, |text, (store, name)| text.replace(store, name))
-    };
-    said.into_iter().map(renamed).collect()
+    cells
+}
+
+fn renamed(stores: &[String], text: &str) -> String {
+    stores.iter().zip(["a", "b", "c"]).fold(text.to_owned(), |text, (store, name)| text.replace(store, name))
 }
 
 /// Returns the answer; a result without candidates gets those of its plan.
@@ -286,8 +295,7 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
             cells.push(cell(store, "read-warm", &around(1.0 + salt as f64, salt), json!({})));
             cells.push(cell(store, "overwrite", &around(1.0 + salt as f64, salt), over));
         }
-        let said = with(&answered(&text, cells), "1,000 ops").to_owned();
-        stores.iter().zip(["a", "b", "c"]).fold(said, |text, (store, name)| text.replace(store, name))
+        renamed(&stores, with(&answered(&text, cells), "1,000 ops"))
     };
     let two = said(&[0, 1]);
     assert!(
@@ -303,20 +311,13 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
 
 #[test]
 fn a_store_that_failed_takes_no_disk_that_counts() {
-    let stores = some_stores();
-    let text = format!("stores = {stores:?}");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let mut result = result(&text, vec![], vec![]);
-    for (store, (share, status)) in stores.iter().zip([(0.5, "failed"), (1.0, "measured"), (1.5, "measured")])
-    {
-        let candidate = json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": status, "facts": {}});
-        result.candidates.push(serde_json::from_value(candidate).unwrap());
-        let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
-        result.footprints.push(serde_json::from_value(taken).unwrap());
-    }
-    let said = answer(&plan, &result);
-    let disk = with(&said, "Disk");
-    assert!(disk.contains(&stores[1]) && !disk.contains(&format!("`{}`", stores[0])), "{disk}");
+    let first = some_stores().remove(0);
+    let disk = disk_of([0.5, 1.0, 1.5], |candidate| {
+        if candidate.store == first {
+            candidate.status = Status::Failed;
+        }
+    });
+    assert!(disk.contains("`b`") && !disk.contains("`a`"), "{disk}");
 }
 
 /// Returns the sentence on disk space for three candidates with these disk bytes per byte of blobs. `change` adapts the
@@ -332,10 +333,7 @@ fn disk_of(shares: [f64; 3], change: impl Fn(&mut CandidateResult)) -> String {
         let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
         result.footprints.push(serde_json::from_value(taken).unwrap());
     }
-    let said = answer(&plan, &result);
-    stores.iter().zip(["a", "b", "c"]).fold(with(&said, "Disk").to_owned(), |text, (store, name)| {
-        text.replace(&format!("`{store}`"), &format!("`{name}`"))
-    })
+    renamed(&stores, with(&answer(&plan, &result), "Disk"))
 }
 
 #[test]
@@ -435,10 +433,7 @@ fn who_hands_files_out_is_no_place_for_them() {
                 result.results.push(serde_json::from_value(cell).unwrap());
             }
         }
-        let renamed = |text: String| {
-            stores.iter().zip(["a", "b", "c"]).fold(text, |text, (store, name)| text.replace(store, name))
-        };
-        answer(&plan, &result).into_iter().map(renamed).collect::<Vec<_>>()
+        answer(&plan, &result).iter().map(|said| renamed(&stores, said)).collect::<Vec<_>>()
     };
     let beside = said(&[1, 2]);
     let warm = with(&beside, "Warm reads");

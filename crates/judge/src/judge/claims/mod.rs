@@ -4,6 +4,8 @@
 //! it lies outside, and undecided while the interval reaches across. Sub-claims of one claim are judged together:
 //! Holm's procedure limits the probability of any false verdict among them to 5 %.
 
+use std::borrow::Cow;
+
 use super::interval::{CONFIDENCE, EQUAL_WITHIN};
 use crate::plan::text::{Bound, ClaimText, DetailedOperand, ExpectedRange, Metric, Quantity};
 use crate::result::{Claim, ClaimVerdict, Interval, Magnitude, RunResult};
@@ -30,7 +32,7 @@ pub fn judge(result: &RunResult) -> Vec<Claim> {
 
 /// Judges a claim with its sub-claims.
 fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
-    let mut tree = ClaimTree::new(result, claim);
+    let mut tree = ClaimTree::new(result, Cow::Borrowed(claim));
     let mut leaves = Vec::new();
     tree.leaves(&mut leaves);
     hold(leaves);
@@ -97,7 +99,7 @@ fn percent(share: f64) -> String {
 
 /// Claim being judged.
 struct ClaimTree<'c> {
-    text: std::borrow::Cow<'c, ClaimText>,
+    text: Cow<'c, ClaimText>,
     parts: Vec<ClaimTree<'c>>,
     /// Measured quantity, or why it cannot be judged; `None` if the claim has sub-claims.
     leaf: Option<Result<ClaimedQuantity, UnjudgedReason>>,
@@ -129,16 +131,9 @@ enum RangePosition {
 }
 
 impl<'c> ClaimTree<'c> {
-    fn new(result: &RunResult, claim: &'c ClaimText) -> ClaimTree<'c> {
-        ClaimTree::grown(result, std::borrow::Cow::Borrowed(claim))
-    }
-
-    fn grown(result: &RunResult, text: std::borrow::Cow<'c, ClaimText>) -> ClaimTree<'c> {
-        let parts: Vec<ClaimTree<'c>> = text
-            .parts()
-            .into_iter()
-            .map(|part| ClaimTree::grown(result, std::borrow::Cow::Owned(part)))
-            .collect();
+    fn new(result: &RunResult, text: Cow<'c, ClaimText>) -> ClaimTree<'c> {
+        let parts: Vec<ClaimTree<'c>> =
+            text.parts().into_iter().map(|part| ClaimTree::new(result, Cow::Owned(part))).collect();
         let leaf = match (&text.not_testable, parts.is_empty()) {
             (Some(why), _) => Some(Err(UnjudgedReason { why: why.clone(), not_reached: false })),
             (None, true) => Some(measured(result, &text).map_err(|why| {
@@ -194,7 +189,7 @@ impl<'c> ClaimTree<'c> {
             None => {
                 let (verdict, note) = together(&claim.parts, text.is_any());
                 claim.verdict = verdict;
-                notes.extend(note);
+                notes.push(note);
             }
         }
         if let Some(impossible) = text.impossible.as_ref().filter(|_| !text.id.contains(PART)) {
@@ -276,7 +271,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Combines the verdicts of the parts, with a note on what is missing. With `any`, one confirmed part is enough.
-fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
+fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, String) {
     let count = |verdict: ClaimVerdict| parts.iter().filter(|part| part.verdict == verdict).count();
     let (confirmed, refuted) = (count(ClaimVerdict::Confirmed), count(ClaimVerdict::Refuted));
     let of = |verdict: ClaimVerdict| parts.iter().filter(move |part| part.verdict == verdict);
@@ -295,7 +290,7 @@ fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
         let why = first.note.clone().unwrap_or_default();
         note += &format!(" {} {}: {}", untestable.len(), first.verdict.name(), sentence(&why));
     }
-    (verdict, Some(note))
+    (verdict, note)
 }
 
 impl ClaimedQuantity {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::judge;
-use crate::judge::fixture::{ROUNDS, around, cell, result};
+use crate::judge::fixture::{ROUNDS, around, candidate, cell, result};
 use crate::judge::{cells, histogram};
 use crate::plan::{ClaimText, DetailedOperand, PlanText, SHIPPED};
 use crate::result::{Claim, ClaimVerdict, Magnitude, RoundMemory, RunResult};
@@ -700,8 +700,7 @@ fn what_an_ended_run_did_not_come_to_was_not_measured() {
         [[claim]]\nid = 'X-2'\nstatement = 's'\nphase = 'later'\ncandidates = ['a', 'a']\nexpect = {high = 1.0}\n\
         [[claim]]\nid = 'X-3'\nstatement = 's'\nphase = 'read'\ncandidates = ['a', 'other']\nexpect = {high = 1.0}";
     let mut ended = result(claims, vec![cell("a", "read", &around(1.0, 0), json!({}))], vec![]);
-    let candidate = json!({"store": "b", "adapter": "b", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-    ended.candidates.push(serde_json::from_value(candidate).unwrap());
+    ended.candidates.push(candidate("b"));
     ended.complete = false;
     let notes = |ended: &RunResult| -> Vec<String> {
         judge(ended).into_iter().map(|claim| claim.note.unwrap_or_default()).collect()

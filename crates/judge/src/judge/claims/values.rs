@@ -56,8 +56,8 @@ pub(super) fn cells<'r>(result: &'r RunResult, target: &DetailedOperand) -> Resu
 
 /// True if the run ended before a target was measured twice, and would have continued with it.
 pub(super) fn is_unreached(result: &RunResult, target: &DetailedOperand) -> bool {
-    let candidate = result.candidates.iter().find(|candidate| candidate.store == target.candidate);
-    let goes_on = candidate.is_some_and(|candidate| candidate.status == Status::Measured);
+    let goes_on =
+        result.candidate(&target.candidate).is_some_and(|candidate| candidate.status == Status::Measured);
     let rounds = |cell: &&Cell| {
         cell.store == target.candidate
             && target.phase.as_deref().is_none_or(|phase| is_of_phase(&cell.phase, phase))

@@ -6,7 +6,7 @@ use crate::judge::answer::{beaten_by, has_few_rounds};
 use crate::plan::text::Need;
 use crate::report::table::{TableCell, named, prose_cell, shown};
 use crate::report::view::work;
-use crate::result::{Advice, CandidateRank, CandidateResult, RunResult, SituationResult};
+use crate::result::{Advice, CandidateRank, RunResult, SituationResult};
 use crate::units;
 
 pub(super) const HEAD: [&str; 3] = ["store", "choose it for", "but"];
@@ -82,14 +82,10 @@ fn of_answer<'a, 'r>(rows: &'a [AdviceRow<'r>]) -> Vec<&'a AdviceRow<'r>> {
     rows.iter().filter(|row| row.is_of_answer()).collect()
 }
 
-fn candidate<'r>(result: &'r RunResult, store: &str) -> Option<&'r CandidateResult> {
-    result.candidates.iter().find(|candidate| candidate.store == store)
-}
-
 /// Needs met by any of these candidates.
 fn served(result: &RunResult, rows: &[&AdviceRow<'_>]) -> Vec<Need> {
     let serves = |need: &Need| {
-        let mut all = rows.iter().filter_map(|row| candidate(result, row.store)?.serves.as_ref());
+        let mut all = rows.iter().filter_map(|row| result.candidate(row.store)?.serves.as_ref());
         all.any(|serves| serves.contains(need))
     };
     Need::ALL.iter().copied().filter(serves).collect()
@@ -97,7 +93,7 @@ fn served(result: &RunResult, rows: &[&AdviceRow<'_>]) -> Vec<Need> {
 
 /// Needs that a candidate does not meet; empty if the result does not record what it meets.
 fn lacks(result: &RunResult, store: &str, needs: &[Need]) -> Vec<Need> {
-    candidate(result, store).and_then(|candidate| candidate.lacks(needs)).unwrap_or_default()
+    result.candidate(store).and_then(|candidate| candidate.lacks(needs)).unwrap_or_default()
 }
 
 /// Describes a store that does not meet these needs.

@@ -1,7 +1,7 @@
 //! The figures of the recommendation: the time of each candidate in each kind of work, the sign behind it and its meaning, and the
 //! table of them for a page and for Markdown. A terminal lays the same figures out by itself, because its width is limited.
 
-use super::{AdviceRow, cell_of, choose};
+use super::{AdviceRow, choose};
 use crate::judge::cells;
 use crate::judge::ranking::{self, ComparisonGroup};
 use crate::report::block::{Block, ReportFormat};
@@ -27,7 +27,7 @@ pub(super) struct WorkTime {
 
 impl WorkTime {
     pub(super) fn new(result: &RunResult, situation: &Situation, store: &str) -> WorkTime {
-        let cell = cell_of(result, store, &situation.phase);
+        let cell = result.cell(store, &situation.phase);
         let standing = situation.result_for(store);
         let place = standing.map(|standing| standing.place);
         // Writes of delivery servers go to the store behind them.
@@ -71,10 +71,10 @@ impl WorkTime {
 
 /// States why a candidate is not compared with the others in a kind of work.
 fn apart(result: &RunResult, situation: &Situation, store: &str) -> String {
-    if cell_of(result, store, &situation.phase).is_some_and(|cell| cell.cache == Cache::Lukewarm) {
+    if result.cell(store, &situation.phase).is_some_and(|cell| cell.cache == Cache::Lukewarm) {
         return "metadata of files stays cached, so not compared here".to_owned();
     }
-    let losses = |store: &str| cell_of(result, store, &situation.phase)?.loss;
+    let losses = |store: &str| result.cell(store, &situation.phase)?.loss;
     let ranked = situation.standings.iter().filter(|of| of.place <= CandidateRank::Behind);
     let of_others = ranked.filter_map(|of| losses(&of.store)).next();
     let loses = |loss: Loss| match loss {

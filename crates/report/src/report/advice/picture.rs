@@ -1,6 +1,6 @@
 //! The figure of the recommendation: the distance of each candidate from the fastest in each kind of work, with intervals.
 
-use super::{AdviceRow, cell_of};
+use super::AdviceRow;
 use crate::judge::interval;
 use crate::report::html::Looks;
 use crate::report::html::figure::{Dot, Figure, Strip, strips};
@@ -64,7 +64,7 @@ fn times_as_long(result: &RunResult, situation: &Situation, store: &str) -> Opti
     // the others with it, and its intervals have no lower end.
     let is_best = |of: &&SituationResult| of.times == Some(1.0) && of.times_at_most == Some(1.0);
     let is_by_phase = situation.standings.iter().find(is_best).is_none_or(|best| !best.is_bound);
-    let cell = cell_of(result, store, &situation.phase)?;
+    let cell = result.cell(store, &situation.phase)?;
     match CellRank::for_cell(result, cell) {
         CellRank::Best if is_by_phase => Some(Interval::point(1.0)),
         CellRank::Ratio(comparison) if is_by_phase => Some(comparison.ratio?.turned()),

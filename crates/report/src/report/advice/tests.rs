@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::terminal::{brief as in_short, whole as in_full};
 use super::*;
-use crate::judge::fixture::{around, cell, result};
+use crate::judge::fixture::{around, candidate, cell, result};
+use crate::report::tests::collapse_whitespace;
 use crate::result::{CandidateRank, SituationResult};
 
 fn standing(store: &str, op_ns: Value, place: &str) -> Value {
@@ -15,10 +15,8 @@ fn shown(change: impl Fn(&mut Value)) -> (RunResult, String) {
     let loss = json!({"loss": {"after_kill": "nothing", "after_power_cut": "recent-writes"}, "settled_ops_per_s": {"median": 1.0}});
     let written = ["a", "b"].map(|store| cell(store, "overwrite", &around(1.0, 0), loss.clone()));
     let mut result = result("", written.into(), vec![]);
-    for (store, kind) in [("a", "embedded"), ("b", "server"), ("c", "embedded")] {
-        let candidate = json!({"store": store, "adapter": store, "kind": kind, "options": {}, "status": "measured", "facts": {}});
-        result.candidates.push(serde_json::from_value(candidate).unwrap());
-    }
+    result.candidates = ["a", "b", "c"].map(candidate).into();
+    result.candidates[1].kind = Some(Kind::Server);
     let next =
         |store, more_ns, is_little| json!({"store": store, "more_ns": more_ns, "is_little": is_little});
     let mut advice = json!({
@@ -37,15 +35,30 @@ fn shown(change: impl Fn(&mut Value)) -> (RunResult, String) {
     });
     change(&mut advice);
     result.advice = serde_json::from_value(advice).unwrap();
-    let mut text = String::new();
-    in_full(&mut text, &result, "Summary");
+    let text = in_full(&result);
     (result, text)
+}
+
+/// The same in full, on one line.
+fn told(change: impl Fn(&mut Value)) -> String {
+    collapse_whitespace(&shown(change).1)
+}
+
+fn in_full(result: &RunResult) -> String {
+    let mut text = String::new();
+    super::terminal::whole(&mut text, result, "Summary");
+    text
+}
+
+fn in_short(result: &RunResult) -> String {
+    let mut text = String::new();
+    super::terminal::brief(&mut text, result, "Summary");
+    text
 }
 
 #[test]
 fn what_is_said_names_the_choice_and_what_it_is_worth() {
-    let (_, text) = shown(|_| {});
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = told(|_| {});
     for words in [
         "Warm reads: `a`. Next is `b`, 20 µs more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 µs more (a request of 1 ms takes 27.3 % longer).",
@@ -53,28 +66,26 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         "After a power cut: recent writes lost, in all of them (see `blobwise crash`).",
         "Servers on this machine, with no network and no provider in between: `b`. Somebody has to run them.",
     ] {
-        assert!(said.contains(words), "{words}\n{text}");
+        assert!(said.contains(words), "{words}\n{said}");
     }
-    let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = told(|advice| advice["one_place"][0]["slower"] = json!(0.001));
     let best = "`a`. At worst (writes) it makes a request of 1 ms less than 0.5 % longer, at most 32 % (95 % confidence).";
-    assert!(said.contains(best), "{text}");
+    assert!(said.contains(best), "{said}");
     // The bound would be printed as the same number.
     for (slower, at_most, said_of) in [
         (0.006, 0.009, "0.6 % longer, at most 1 % (95 % confidence)"),
         (0.0199, 0.02, "1.9 % longer, at most 2 % (95 % confidence)"),
         (0.014, 0.02, "1 % longer, at most 2 % (95 % confidence)"),
     ] {
-        let (_, text) = shown(|advice| {
+        let said = told(|advice| {
             advice["one_place"][0]["slower"] = json!(slower);
             advice["one_place"][0]["slower_at_most"] = json!(at_most);
         });
-        let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains(said_of), "{said_of}\n{text}");
+        assert!(said.contains(said_of), "{said_of}\n{said}");
     }
     // The best single store leads in every kind of work: alone, beside another in one of them, or beside another in both.
     let at_best = |beside: usize| {
-        let (_, text) = shown(|advice| {
+        told(|advice| {
             advice["one_place"][0] =
                 json!({"store": "a", "phase": "overwrite", "slower": 0.0, "slower_at_most": 0.0});
             advice["situations"][1]["standings"] =
@@ -82,8 +93,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
             for situation in 0..beside {
                 advice["situations"][situation]["standings"][1]["place"] = json!("leads");
             }
-        });
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        })
     };
     let said = at_best(0);
     let best = "`a`. It is the fastest in every column. Next best is `b`, which makes a request of 1 ms at worst (reads from RAM) 150 % longer, and the rounds set no useful bound.";
@@ -106,13 +116,8 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
 #[test]
 fn one_screen_has_a_row_for_everyone_and_says_what_its_signs_mean() {
     let mut result = with_others();
-    let shown = |result: &RunResult| {
-        let mut text = String::new();
-        in_short(&mut text, result, "Summary");
-        text
-    };
-    let text = shown(&result);
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = in_short(&result);
+    let said = collapse_whitespace(&text);
     for words in [
         "Keep them in a At worst (writes) it makes a request of 1 ms 28 % longer, at most 32 % (95 % confidence).",
         "* fastest, or tied with the fastest < more than 30 % of it is blobwise's own work a not ranked b no blob above 1 MB",
@@ -126,7 +131,8 @@ fn one_screen_has_a_row_for_everyone_and_says_what_its_signs_mean() {
     let advice = result.advice.as_mut().unwrap();
     advice.situations[0].next = None;
     advice.situations.truncate(1);
-    assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
+    let text = in_short(&result);
+    assert!(text.contains("- Warm reads: `a`: no difference that counts"), "{text}");
 }
 
 /// A result in which the writes of one candidate are apart, because it loses recent ones when killed.
@@ -142,37 +148,27 @@ fn losing_more_when_killed() -> RunResult {
 /// A weaker promise is named where it stands apart from the others.
 #[test]
 fn who_loses_more_when_killed_has_a_letter_that_says_so() {
-    let result = losing_more_when_killed();
-    let mut text = String::new();
-    in_short(&mut text, &result, "Summary");
+    let text = in_short(&losing_more_when_killed());
     assert!(text.contains("90 µs b"), "{text}");
     assert!(text.contains("\nb loses recent writes when killed, so not compared here\n"), "{text}");
 }
 
 #[test]
 fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
-    let (_, text) = shown(|advice| {
+    let said = told(|advice| {
         advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 18.5, "high": 24.0});
         advice["situations"][1]["next"]["times"] = json!({"median": 4.0, "low": 3.5});
     });
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = "Next is `b`, 20 µs [17.5 µs, 23 µs] more (21.0 times as long [18.5, 24.0], a request of 1 ms takes 2 % longer: little, choose by what you can operate).";
-    assert!(said.contains(sentence), "{text}");
-    assert!(
-        said.contains(
-            "Next is `a`, 300 µs more (4.00 times as long, a request of 1 ms takes 27.3 % longer)."
-        ),
-        "{text}"
-    );
+    assert!(said.contains(sentence), "{said}");
+    let sentence = "Next is `a`, 300 µs more (4.00 times as long, a request of 1 ms takes 27.3 % longer).";
+    assert!(said.contains(sentence), "{said}");
     // A bound from too few rounds says nothing.
-    let (_, text) = shown(|advice| {
+    let said = told(|advice| {
         advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 0.01, "high": 31068.0});
     });
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        said.contains("Next is `b`, 20 µs more (21.0 times as long, hardly bounded, a request"),
-        "{text}"
-    );
+    let sentence = "Next is `b`, 20 µs more (21.0 times as long, hardly bounded, a request";
+    assert!(said.contains(sentence), "{said}");
 }
 
 /// Every report has the same heads, signs and reasons, and no column that tells nothing apart.
@@ -203,11 +199,10 @@ fn page_and_markdown_have_the_words_and_letters_of_the_terminal() {
 #[test]
 fn a_place_that_others_look_faster_than_is_not_named() {
     let undecided = |stores: &[&str]| {
-        let (_, text) = shown(|advice| {
+        told(|advice| {
             advice["undecided"] = json!({"phase": "overwrite", "stores": stores});
             advice["one_place"] = json!([]);
-        });
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        })
     };
     let one = "- No recommendation: undecided, because `a` looks faster (writes), where it was measured too briefly to be ranked.";
     assert!(undecided(&["a"]).contains(one), "{}", undecided(&["a"]));
@@ -256,8 +251,7 @@ fn too_few_rounds_have_neither_a_star_nor_a_choice() {
             }
         }
     });
-    let mut brief = String::new();
-    in_short(&mut brief, &result, "Summary");
+    let brief = in_short(&result);
     for said in [&text, &brief] {
         assert!(!said.contains('*') && !said.contains("Choose"), "{said}");
         assert!(
@@ -279,18 +273,15 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     for (candidate, serves) in result.candidates.iter_mut().zip(serves) {
         candidate.serves = Some(serde_json::from_value(serves).unwrap());
     }
-    let mut text = String::new();
-    in_full(&mut text, &result, "Summary");
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = collapse_whitespace(&in_full(&result));
     for sentence in [
         "- Choose `a` for: reads from RAM: the fastest. But: one machine reaches it.",
         "- Choose `b` for: writes: the fastest; where you need `several-machines`. But: a process of its own has to be run.",
         "- Choose `c` for: nothing that was measured. But: one machine reaches it.",
     ] {
-        assert!(said.contains(sentence), "{sentence}\n{text}");
+        assert!(said.contains(sentence), "{sentence}\n{said}");
     }
-    let mut brief = String::new();
-    in_short(&mut brief, &result, "Summary");
+    let brief = in_short(&result);
     assert!(brief.contains("\n  You give up: access from several machines.\n"), "{brief}");
     // Nothing is said if the result does not record what a store meets.
     let mut unknown = result.clone();
@@ -336,13 +327,12 @@ fn months_stand_in_the_table_of_what_to_do_and_once_in_its_sentences() {
                    {"store": "c", "place": "not-ranked", "unknown": [{"code": "requests", "phase": "warm"}]}]
     });
     result.costs = Some(serde_json::from_value(costs).unwrap());
-    let mut text = String::new();
-    in_short(&mut text, &result, "Summary");
+    let text = in_short(&result);
     let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
     assert!(text.lines().any(|line| line.ends_with("RAM  month")), "{text}");
     assert!(line("a ").ends_with(" 60.00") && line("b ").ends_with(" 56.80"), "{text}");
     assert!(line("c ").ends_with(" -"), "{text}");
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = collapse_whitespace(&text);
     let month =
         "A month of 1M reads with 500 GB stored: `b` costs least (56.80 USD). Next is `a`, 3.20 USD more.";
     assert!(words.contains(month) && words.contains("Keep them in a "), "{text}");
@@ -358,32 +348,29 @@ fn a_long_label_has_a_line_of_its_own() {
     let advice = result.advice.as_mut().unwrap();
     advice.situations[0].standings[0].store = long.to_owned();
     result.candidates[0].store = long.to_owned();
-    let mut text = String::new();
-    in_full(&mut text, &result, "Summary");
+    let text = in_full(&result);
     assert!(text.contains(&format!("\n{long}\n")), "{text}");
 }
 
 #[test]
 fn who_is_left_out_is_named_with_what_it_lacks() {
-    let (_, text) = shown(|advice| {
+    let said = told(|advice| {
         advice["need"] = json!(["several-machines", "ranges"]);
         advice["fit"] = json!(["a"]);
         advice["unfit"] = json!([{"store": "b", "lacks": ["several-machines"]}, {"store": "c", "lacks": ["several-machines"]},
                                  {"store": "d"}]);
     });
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = "Needed: `several-machines`, `ranges`; not considered: `b` and `c` (one machine reaches it); `d` (its run did not \
                     note what it serves: measure again). `a` alone is left.";
-    assert!(said.contains(sentence), "{text}");
-    let (_, text) = shown(|advice| {
+    assert!(said.contains(sentence), "{said}");
+    let said = told(|advice| {
         advice["need"] = json!(["ranges"]);
         advice["unfit"] = json!([{"store": "a", "lacks": ["ranges"]}]);
         (advice["situations"], advice["one_place"]) = (json!([]), json!([]));
     });
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = "`a` (no part of a blob is read without the whole). No candidate of this run is left.";
-    assert!(said.contains(sentence), "{text}");
-    assert!(!text.contains("disk"), "no table without columns: {text}");
+    assert!(said.contains(sentence), "{said}");
+    assert!(!said.contains("disk"), "no table without columns: {said}");
 }
 
 #[test]
@@ -425,8 +412,7 @@ fn a_candidate_that_was_asked_for_is_named() {
     let (mut result, _) = shown(|_| {});
     result.candidates[2].status = Status::NotAvailable;
     result.candidates[2].reason = Some("no `c` was found".to_owned());
-    let mut text = String::new();
-    in_full(&mut text, &result, "Summary");
+    let text = in_full(&result);
     assert!(text.contains("- `c` is not available: no `c` was found"), "{text}");
 }
 
@@ -434,24 +420,20 @@ fn a_candidate_that_was_asked_for_is_named() {
 fn with_others() -> RunResult {
     let (mut result, _) = shown(|_| {});
     for (store, kind, status, reason) in [
-        ("web", "web", "measured", json!(null)),
-        ("cache", "cache", "measured", json!(null)),
-        ("ours", "technique", "measured", json!(null)),
-        ("null", "baseline", "measured", json!(null)),
-        ("broken", "embedded", "failed", json!("blob 3 differs")),
-        ("missing", "server", "not-available", json!("no `missing` was found")),
-        ("large", "embedded", "measured", json!(null)),
-        ("tight", "embedded", "measured", json!(null)),
+        ("web", Kind::Web, Status::Measured, None),
+        ("cache", Kind::Cache, Status::Measured, None),
+        ("ours", Kind::Technique, Status::Measured, None),
+        ("null", Kind::Baseline, Status::Measured, None),
+        ("broken", Kind::Embedded, Status::Failed, Some("blob 3 differs")),
+        ("missing", Kind::Server, Status::NotAvailable, Some("no `missing` was found")),
+        ("large", Kind::Embedded, Status::Measured, None),
+        ("tight", Kind::Embedded, Status::Measured, None),
     ] {
-        let mut candidate = json!({"store": store, "adapter": store, "kind": kind, "options": {}, "status": status, "facts": {}});
-        if let Value::String(_) = reason {
-            candidate["reason"] = reason;
-        }
-        result.candidates.push(serde_json::from_value(candidate).unwrap());
+        let (kind, reason) = (Some(kind), reason.map(str::to_owned));
+        result.candidates.push(CandidateResult { kind, status, reason, ..candidate(store) });
     }
     let rate = |ns: f64| json!({"median": 1e9 / ns});
-    let mut push = |store: &str, kind: &str, phase: &str, over: Value| {
-        let mut over = over;
+    let mut push = |store: &str, kind: &str, phase: &str, mut over: Value| {
         over["kind"] = json!(kind);
         result.results.push(serde_json::from_value(cell(store, phase, &around(1.0, 0), over)).unwrap());
     };
@@ -532,25 +514,19 @@ fn who_has_no_time_in_some_rounds_is_said_with_their_number() {
     let tight =
         result.results.iter_mut().find(|cell| cell.store == "tight" && cell.phase == "overwrite").unwrap();
     tight.rounds = all[1..].to_vec();
-    let mut text = String::new();
-    in_full(&mut text, &result, "Summary");
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = collapse_whitespace(&in_full(&result));
     let words = format!("writes: needs more memory, in 1 of {} rounds", all.len());
-    assert!(said.contains(&words), "{words}\n{text}");
+    assert!(said.contains(&words), "{words}\n{said}");
 }
 
 #[test]
 fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     let result = with_others();
-    let mut text = String::new();
-    in_full(&mut text, &result, "Summary");
+    let text = in_full(&result);
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
     let line = |store: &str| {
         let line = text.lines().rev().find(|line| line.starts_with(&format!("{store} ")));
-        line.unwrap_or_else(|| panic!("{store} is not in {text}"))
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
+        collapse_whitespace(line.unwrap_or_else(|| panic!("{store} is not in {text}")))
     };
     assert_eq!(line("web"), "web 80 µs - 32 MB -", "its writes are another store's");
     assert_eq!(line("cache"), "cache 60 µs d - - -");
@@ -582,7 +558,7 @@ fn printed_commands_name_the_run_and_files_that_are_shown_around_do_not() {
     ];
     result.warnings = serde_json::from_value(json!([{"kind": "incomplete", "rounds": 2}])).unwrap();
     let place = std::path::Path::new("runs/the first");
-    let text = printed(&result, place, true).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = collapse_whitespace(&printed(&result, place, true));
     for command in [
         "`blobwise run 'runs/the first/plan.toml' --phases fill,read-cold`",
         "`blobwise run --resume 'runs/the first'`",
@@ -660,9 +636,7 @@ fn by_size(advice: &mut Value, places: [&str; 3]) {
 fn reads_of_each_size_have_their_place_where_it_is_another_one() {
     let said = |places: [&str; 3]| {
         let (result, _) = shown(|advice| by_size(advice, places));
-        let mut text = String::new();
-        in_short(&mut text, &result, "Summary");
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        collapse_whitespace(&in_short(&result))
     };
     let same = said(["a", "a", "a"]);
     assert!(same.contains("Keep them in a ") && !same.contains("Reads"), "{same}");
@@ -678,8 +652,7 @@ fn reads_of_each_size_have_their_place_where_it_is_another_one() {
 fn every_class_of_sizes_has_a_sentence_and_its_kinds_of_reads() {
     let (result, _) = shown(|advice| by_size(advice, ["a", "b", "b"]));
     let text = crate::report::sections::terminal(&result);
-    let section =
-        text.split("By size of blob").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let section = collapse_whitespace(text.split("By size of blob").nth(1).unwrap());
     for words in [
         "- Medium, 10 kB to 100 kB (25 % of the reads): `b`.",
         "Warm reads: `a`. Next is `b`, 20 µs more (a request of 1 ms takes 2 % longer: little, choose by what you can operate).",

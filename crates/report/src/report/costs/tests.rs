@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::judge::fixture::result;
+use crate::report::tests::collapse_whitespace;
 use crate::report::view::months::in_short;
 
 fn priced(change: impl Fn(&mut Value)) -> RunResult {
@@ -37,10 +38,6 @@ fn shown(change: impl Fn(&mut Value)) -> String {
     SECTION.in_terminal(&mut text, &priced(change));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     text
-}
-
-fn collapse_whitespace(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

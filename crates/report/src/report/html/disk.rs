@@ -154,45 +154,29 @@ fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &FootprintMeasure)
 }
 
 fn table(candidates: &[&Footprint]) -> Table {
-    let mut table = Table::new(
-        "Disk",
-        [
-            "store",
-            "#size of blob",
-            "#blobs",
-            "#empty store",
-            "#filled",
-            "#settled",
-            "#data",
-            "#indexes",
-            "#directories",
-            "#logs",
-            "#by free space",
-            "#taken / byte",
-            "#grows / byte",
-            "#written / byte",
-            "#memory, empty",
-        ],
-    );
     let share = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
-    for footprint in candidates {
-        table.push(vec![
-            named(&footprint.store),
-            footprint.corpus_id.bytes().map_or("mixed".into(), |bytes| size(bytes).into()),
-            size(footprint.logical_bytes).into(),
-            bytes(footprint.empty_bytes),
-            bytes(footprint.allocated_bytes),
-            bytes(footprint.after_settle_bytes),
-            bytes(footprint.data_bytes()),
-            bytes(footprint.index_bytes),
-            bytes(footprint.directory_bytes),
-            bytes(footprint.log_bytes),
-            bytes(footprint.statvfs_bytes),
-            share(footprint.space_amplification),
-            share(footprint.grows_per_byte),
-            share(footprint.write_amplification),
-            bytes(footprint.empty_memory_bytes),
-        ]);
-    }
-    table
+    let blob = |footprint: &Footprint| -> TableCell {
+        footprint.corpus_id.bytes().map_or("mixed".into(), |bytes| size(bytes).into())
+    };
+    Table::with_columns(
+        "Disk",
+        candidates,
+        &[
+            ("store", &|footprint| named(&footprint.store)),
+            ("#size of blob", &blob),
+            ("#blobs", &|footprint| size(footprint.logical_bytes).into()),
+            ("#empty store", &|footprint| bytes(footprint.empty_bytes)),
+            ("#filled", &|footprint| bytes(footprint.allocated_bytes)),
+            ("#settled", &|footprint| bytes(footprint.after_settle_bytes)),
+            ("#data", &|footprint| bytes(footprint.data_bytes())),
+            ("#indexes", &|footprint| bytes(footprint.index_bytes)),
+            ("#directories", &|footprint| bytes(footprint.directory_bytes)),
+            ("#logs", &|footprint| bytes(footprint.log_bytes)),
+            ("#by free space", &|footprint| bytes(footprint.statvfs_bytes)),
+            ("#taken / byte", &|footprint| share(footprint.space_amplification)),
+            ("#grows / byte", &|footprint| share(footprint.grows_per_byte)),
+            ("#written / byte", &|footprint| share(footprint.write_amplification)),
+            ("#memory, empty", &|footprint| bytes(footprint.empty_memory_bytes)),
+        ],
+    )
 }

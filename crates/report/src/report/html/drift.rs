@@ -8,40 +8,31 @@ use super::look::Look;
 use super::phases::hover;
 use super::table::{Table, TableCell, named, shown};
 use super::{PageData, ratio, size};
-use crate::result::Probe;
+use crate::result::{Probe, StoreRound};
 use crate::units;
 
 pub fn section(view: &PageData<'_>) -> Markup {
     let result = view.result;
-    let mut visits = Table::new(
-        "Candidates in the order in which they were measured; rounds that were disturbed and measured again come last",
-        [
-            "store",
-            "#round",
-            "#place",
-            "#size of blob",
-            "#took",
-            "#blobs compared",
-            "the last time with",
-            "failed",
-            "in figures",
-        ],
-    );
     let aside =
         result.set_aside.iter().flat_map(|aside| &aside.visits).map(|visit| (visit, "no: measured again"));
-    for (visit, counts) in result.store_rounds.iter().map(|visit| (visit, "yes")).chain(aside) {
-        visits.push(vec![
-            named(&visit.store),
-            visit.round.to_string().into(),
-            visit.position.to_string().into(),
-            shown(visit.corpus_id.bytes(), size),
-            units::nanoseconds(visit.seconds * 1e9).into(),
-            visit.verified.to_string().into(),
-            shown(visit.verified_from, |from| from.name().to_owned()),
-            shown(visit.error.as_ref(), Clone::clone),
-            counts.into(),
-        ]);
-    }
+    let visits: Vec<(&StoreRound, &str)> =
+        result.store_rounds.iter().map(|visit| (visit, "yes")).chain(aside).collect();
+    let caption = "Candidates in the order in which they were measured; rounds that were disturbed and measured again come last";
+    let visits = Table::with_columns(
+        caption,
+        &visits,
+        &[
+            ("store", &|(visit, _)| named(&visit.store)),
+            ("#round", &|(visit, _)| visit.round.to_string().into()),
+            ("#place", &|(visit, _)| visit.position.to_string().into()),
+            ("#size of blob", &|(visit, _)| shown(visit.corpus_id.bytes(), size)),
+            ("#took", &|(visit, _)| units::nanoseconds(visit.seconds * 1e9).into()),
+            ("#blobs compared", &|(visit, _)| visit.verified.to_string().into()),
+            ("the last time with", &|(visit, _)| shown(visit.verified_from, |from| from.name().to_owned())),
+            ("failed", &|(visit, _)| shown(visit.error.as_ref(), Clone::clone)),
+            ("in figures", &|(_, counts)| counts.into()),
+        ],
+    );
     html! {
         p { "Four probes are measured at the start and end of each round. They correct nothing, and show how far to trust times from different rounds. Ratios are paired by round, so a slow change does not affect them." }
         @if result.probes.is_empty() { p { "No round began." } } @else { div.plots { (probes(&result.probes)) } }

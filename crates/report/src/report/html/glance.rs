@@ -24,14 +24,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
         .filter(|cell| !ranking::is_baseline(cell))
         .map(|cell| ranking::comparison_group(cell))
         .collect();
-    let mut phases: Vec<&str> = blocks.iter().map(|block| block.phase).collect();
-    phases.dedup();
-    let mut unique: Vec<&str> = Vec::new();
-    for phase in phases {
-        if !unique.contains(&phase) {
-            unique.push(phase);
-        }
-    }
+    let phases = units::distinct(blocks.iter().map(|block| block.phase));
     html! {
         @if blocks.is_empty() {
             p { "Nothing was measured." }
@@ -45,7 +38,7 @@ pub fn section(view: &PageData<'_>) -> Markup {
                 b { "=" } " equal within 3 %. " b { "~" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
             }
             @if sweep {
-                @for phase in unique {
+                @for phase in phases {
                     @let columns: Vec<(String, &PhaseCells<'_>)> = blocks
                         .iter()
                         .filter(|block| block.phase == phase)

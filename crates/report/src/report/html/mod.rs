@@ -283,12 +283,7 @@ pub(super) fn phases_section(view: &PageData<'_>) -> Markup {
     // The steps of a growth or of ageing are points of one figure, not parts of a phase.
     let is_part = |block: &&PhaseCells<'_>| !result.plan.has_steps() && is_later_part(block.phase);
     let (later, blocks): (Vec<&PhaseCells<'_>>, Vec<&PhaseCells<'_>>) = blocks.iter().partition(is_part);
-    let mut names: Vec<&str> = Vec::new();
-    for block in &blocks {
-        if !names.contains(&sweep::name(result, block.phase)) {
-            names.push(sweep::name(result, block.phase));
-        }
-    }
+    let names = units::distinct(blocks.iter().map(|block| sweep::name(result, block.phase)));
     html! {
         @if blocks.is_empty() {
             p { "No phase was measured." }

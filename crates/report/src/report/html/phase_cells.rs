@@ -6,6 +6,7 @@ use super::super::view::standing::baselines;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, ranking};
 use crate::result::{Cell, RunResult};
+use crate::units;
 
 /// The cells of one phase, at one size of a sweep.
 pub struct PhaseCells<'r> {
@@ -21,30 +22,20 @@ pub struct PhaseCells<'r> {
 
 /// Returns the cells of each phase and size in the order of the run.
 pub fn phase_cells(result: &RunResult) -> Vec<PhaseCells<'_>> {
-    let mut blocks: Vec<PhaseCells<'_>> = Vec::new();
-    for cell in &result.results {
-        let same =
-            |block: &&mut PhaseCells<'_>| block.phase == cell.phase && block.corpus_id == cell.corpus_id;
-        match blocks.iter_mut().find(same) {
-            Some(block) => block.cells.push(cell),
-            None => {
-                let (phase, corpus_id) = (cell.phase.as_str(), cell.corpus_id);
-                blocks.push(PhaseCells { phase, corpus_id, baselines: baselines(result), cells: vec![cell] });
-            }
-        }
-    }
-    for block in &mut blocks {
-        let mut ordered: Vec<&Cell> =
-            ranking::grouped(&block.cells).into_iter().flat_map(|(_, members)| members).collect();
-        let mut rest: Vec<&Cell> =
-            block.cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
+    let blocks = units::distinct(result.results.iter().map(|cell| (cell.phase.as_str(), cell.corpus_id)));
+    let blocks = blocks.into_iter().map(|(phase, corpus_id)| {
+        let is_of_block = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
+        let all: Vec<&Cell> = result.results.iter().filter(is_of_block).collect();
+        let mut cells: Vec<&Cell> =
+            ranking::grouped(&all).into_iter().flat_map(|(_, members)| members).collect();
+        let mut rest: Vec<&Cell> = all.into_iter().filter(|cell| cell.not_ranked.is_some()).collect();
         let time = |cell: &Cell| cells::op_ns(cell).unwrap_or(f64::INFINITY);
         rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
         rest.sort_by_key(|cell| (ranking::is_baseline(cell), cell.rounds.is_empty()));
-        ordered.extend(rest);
-        block.cells = ordered;
-    }
-    blocks
+        cells.extend(rest);
+        PhaseCells { phase, corpus_id, baselines: baselines(result), cells }
+    });
+    blocks.collect()
 }
 
 /// Label of a cell in a plot.

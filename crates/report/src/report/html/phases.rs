@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::super::view::memory;
+use super::super::measured::counted;
 use super::super::view::standing::{CellRank, all_compared, beside_baseline, compared};
 use super::super::view::words::{hot as hot_words, with_interval};
 use super::axis::Scale;
@@ -16,7 +16,7 @@ use crate::judge::interval::EQUAL_WITHIN;
 use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{cells, histogram, interval, ranking};
 use crate::report::view::describe::describe;
-use crate::result::{Cell, Interval, Percentiles, ReferenceRole, RunResult, Verdict};
+use crate::result::{CacheProof, Cell, Interval, Percentiles, ReferenceRole, RunResult, Verdict};
 use crate::units;
 
 /// Phases that are expanded initially: those that the answer is based on.
@@ -406,50 +406,51 @@ fn ordinal(position: u32) -> String {
 
 /// All figures of a phase, for readers who want to check them.
 pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
-    let mut rates = Table::new(
+    let cells: Vec<&Cell> = block.cells.iter().copied().filter(|cell| !cell.rounds.is_empty()).collect();
+    let rates = Table::with_columns(
         "Places and rates",
-        [
-            "store",
-            "ratio to the best",
-            "ratio to the reference",
-            "ratio to baselines",
-            "#attempted",
-            "#acknowledged",
-            "#done",
-            "#rounds",
-            "#MB/s",
-            "#errors",
-            "#retries",
-            "#timeouts",
-            "#harness",
-            "#in sync",
+        &cells,
+        &[
+            ("store", &|cell| named(&cell.store)),
+            ("ratio to the best", &|cell| place(result, cell).into()),
+            ("ratio to the reference", &|cell| shown(to_reference(result, cell), |text| text)),
+            ("ratio to baselines", &|cell| shown(to_baselines(result, cell), |text| text)),
+            ("#attempted", &|cell| cell.ops.to_string().into()),
+            ("#acknowledged", &|cell| cell.counters.acknowledged(cell.ops).to_string().into()),
+            ("#done", &|cell| cell.counters.done(cell.ops).to_string().into()),
+            ("#rounds", &|cell| cell.rounds.len().to_string().into()),
+            ("#MB/s", &|cell| shown(cell.bytes_per_s, |rate| number(rate.median / 1e6))),
+            ("#errors", &|cell| cell.counters.errors.to_string().into()),
+            ("#retries", &|cell| cell.counters.retries.to_string().into()),
+            ("#timeouts", &|cell| cell.counters.timeouts.to_string().into()),
+            ("#harness", &|cell| shown(cell.harness_share, percent)),
+            ("#in sync", &|cell| shown(cell.sync_share, percent)),
         ],
     );
-    let mut resources = Table::new(
+    let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
+    let resources = Table::with_columns(
         "Processor, memory and device",
-        [
-            "store",
-            "#CPU/op, whole system",
-            "#of blobwise",
-            "#of that background",
-            "#of servers",
-            "#peak memory",
-            "#outside of blobwise",
-            "#of both, anonymous",
-            "#of both, mapped files",
-            "#device reads a round",
-            "#bytes read a round",
-            "#written a round",
-            "#flushes",
+        &cells,
+        &[
+            ("store", &|cell| named(&cell.store)),
+            ("#CPU/op, whole system", &|cell| shown(cell.total_cpu_ns_per_op, units::nanoseconds)),
+            ("#of blobwise", &|cell| shown(cell.client_cpu_ns_per_op, units::nanoseconds)),
+            ("#of that background", &|cell| shown(cell.background_cpu_ns_per_op, units::nanoseconds)),
+            ("#of servers", &|cell| shown(cell.server_cpu_ns_per_op, units::nanoseconds)),
+            ("#peak memory", &|cell| bytes(cell.client_peak_bytes)),
+            ("#outside of blobwise", &|cell| bytes(cell.server_peak_bytes)),
+            ("#of both, anonymous", &|cell| bytes(cell.anonymous_peak_bytes)),
+            ("#of both, mapped files", &|cell| bytes(cell.mapped_peak_bytes)),
+            ("#device reads a round", &|cell| shown(cell.device_reads, |reads| reads.to_string())),
+            ("#bytes read a round", &|cell| bytes(cell.device_read_bytes)),
+            ("#written a round", &|cell| bytes(cell.device_written_bytes)),
+            ("#flushes", &|cell| shown(cell.device_flushes, |flushes| flushes.to_string())),
         ],
     );
-    for cell in block.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
-        rates.push(rates_line(result, cell));
-        resources.push(resources_line(cell));
-    }
     let title = if block.is_open() { "Response times" } else { "Service times" };
     let times = times_table(title, block);
-    let tables = [rates, resources, memory(block), times, bands(block), steps(block), cold(block)];
+    let memory = counted("Memory, as each candidate's control group counts it", "store", &block.cells);
+    let tables = [rates, resources, memory, times, bands(block), steps(block), cold(block)];
     html! {
         @if tables.iter().any(|table| !table.is_empty()) {
             details.everything {
@@ -460,35 +461,19 @@ pub fn everything(result: &RunResult, block: &PhaseCells<'_>) -> Markup {
     }
 }
 
-fn rates_line(result: &RunResult, cell: &Cell) -> Vec<TableCell> {
-    let reference = compared(result, cell, ReferenceRole::Plan).map(|comparison| {
-        let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
-        match comparison.verdict {
-            Verdict::NotRanked => ratio,
-            verdict => format!("{ratio} {}", verdict.name()),
-        }
-    });
-    let place = if ranking::is_baseline(cell) {
-        "baseline".to_owned()
-    } else {
-        CellRank::for_cell(result, cell).text()
+fn place(result: &RunResult, cell: &Cell) -> String {
+    if ranking::is_baseline(cell) { "baseline".to_owned() } else { CellRank::for_cell(result, cell).text() }
+}
+
+/// Ratio of a candidate's rate to that of the plan's reference.
+fn to_reference(result: &RunResult, cell: &Cell) -> Option<String> {
+    let comparison = compared(result, cell, ReferenceRole::Plan)?;
+    let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
+    let text = match comparison.verdict {
+        Verdict::NotRanked => ratio,
+        verdict => format!("{ratio} {}", verdict.name()),
     };
-    vec![
-        named(&cell.store),
-        place.into(),
-        shown(reference.filter(|text| !text.is_empty()), |text| text),
-        shown(to_baselines(result, cell), |text| text),
-        cell.ops.to_string().into(),
-        cell.counters.acknowledged(cell.ops).to_string().into(),
-        cell.counters.done(cell.ops).to_string().into(),
-        cell.rounds.len().to_string().into(),
-        shown(cell.bytes_per_s, |rate| number(rate.median / 1e6)),
-        cell.counters.errors.to_string().into(),
-        cell.counters.retries.to_string().into(),
-        cell.counters.timeouts.to_string().into(),
-        shown(cell.harness_share, percent),
-        shown(cell.sync_share, percent),
-    ]
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Ratios of a candidate's rate to those of the baselines that it is compared with.
@@ -499,37 +484,6 @@ fn to_baselines(result: &RunResult, cell: &Cell) -> Option<String> {
         })
         .collect();
     (!told.is_empty()).then(|| told.join("; "))
-}
-
-fn resources_line(cell: &Cell) -> Vec<TableCell> {
-    let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
-    vec![
-        named(&cell.store),
-        shown(cell.total_cpu_ns_per_op, units::nanoseconds),
-        shown(cell.client_cpu_ns_per_op, units::nanoseconds),
-        shown(cell.background_cpu_ns_per_op, units::nanoseconds),
-        shown(cell.server_cpu_ns_per_op, units::nanoseconds),
-        bytes(cell.client_peak_bytes),
-        bytes(cell.server_peak_bytes),
-        bytes(cell.anonymous_peak_bytes),
-        bytes(cell.mapped_peak_bytes),
-        shown(cell.device_reads, |reads| reads.to_string()),
-        bytes(cell.device_read_bytes),
-        bytes(cell.device_written_bytes),
-        shown(cell.device_flushes, |flushes| flushes.to_string()),
-    ]
-}
-
-/// Memory as counted by each candidate's control group, if the run limits it.
-fn memory(block: &PhaseCells<'_>) -> Table {
-    let head: Vec<&str> = std::iter::once("store").chain(memory::COUNTED).collect();
-    let mut table = Table::new("Memory, as each candidate's control group counts it", &head);
-    for cell in &block.cells {
-        let Some(counted) = memory::counted(cell) else { continue };
-        let figures = counted.into_iter().map(|figure| shown(figure, |figure| figure));
-        table.push(std::iter::once(named(&cell.store)).chain(figures).collect());
-    }
-    table
 }
 
 fn percent(share: f64) -> String {
@@ -581,12 +535,7 @@ fn steps(block: &PhaseCells<'_>) -> Table {
 /// Steps and counts that sessions reported for their ops, such as times measured by the other side.
 fn session_reports_table(block: &PhaseCells<'_>) -> Table {
     let cells = || block.cells.iter().filter(|cell| !cell.counts.is_empty());
-    let mut steps: Vec<&str> = Vec::new();
-    for step in cells().flat_map(|cell| &cell.steps) {
-        if !steps.contains(&step.name.as_str()) {
-            steps.push(&step.name);
-        }
-    }
+    let steps = units::distinct(cells().flat_map(|cell| &cell.steps).map(|step| step.name.as_str()));
     let counts: BTreeSet<&str> = cells().flat_map(|cell| cell.counts.keys()).map(String::as_str).collect();
     let titles: Vec<String> = steps.iter().chain(&counts).map(|name| format!("#{name}")).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
@@ -605,32 +554,24 @@ fn session_reports_table(block: &PhaseCells<'_>) -> Table {
 
 /// Evidence that a cold phase was cold.
 fn cold(block: &PhaseCells<'_>) -> Table {
-    let mut table = Table::new(
+    let proofs = block.cells.iter().filter_map(|cell| Some((*cell, cell.cache_proof.as_ref()?)));
+    let rows: Vec<(&Cell, &CacheProof)> = proofs.collect();
+    Table::with_columns(
         "What the caches held",
-        [
-            "store",
-            "cache",
-            "by",
-            "#in the page cache after eviction",
-            "#after opening",
-            "#opening took",
-            "#keys in a pass",
-            "#device bytes per byte delivered",
+        &rows,
+        &[
+            ("store", &|(cell, _)| named(&cell.store)),
+            ("cache", &|(cell, _)| crate::report::csv::kebab(&cell.cache).into()),
+            ("by", &|(_, proof)| TableCell::from(&proof.method)),
+            ("#in the page cache after eviction", &|(_, proof)| shown(proof.resident_share, percent)),
+            ("#after opening", &|(_, proof)| shown(proof.resident_share_opened, percent)),
+            ("#opening took", &|(_, proof)| units::nanoseconds(proof.open_seconds * 1e9).into()),
+            ("#keys in a pass", &|(_, proof)| {
+                shown((proof.sample_share > 0.0).then_some(proof.sample_share), percent)
+            }),
+            ("#device bytes per byte delivered", &|(cell, _)| {
+                shown(cells::device_bytes_per_byte(cell), number)
+            }),
         ],
-    );
-    for cell in &block.cells {
-        let Some(proof) = &cell.cache_proof else { continue };
-        let cache = crate::report::csv::kebab(&cell.cache);
-        table.push(vec![
-            named(&cell.store),
-            cache.into(),
-            TableCell::from(&proof.method),
-            shown(proof.resident_share, percent),
-            shown(proof.resident_share_opened, percent),
-            units::nanoseconds(proof.open_seconds * 1e9).into(),
-            shown((proof.sample_share > 0.0).then_some(proof.sample_share), percent),
-            shown(cells::device_bytes_per_byte(cell), number),
-        ]);
-    }
-    table
+    )
 }

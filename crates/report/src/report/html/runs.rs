@@ -81,18 +81,9 @@ pub fn render(sides: &[PageRun]) -> String {
 }
 
 fn choice(sides: &[PageRun], tables: &[(&RunGroup, Vec<RunsTable<'_>>)]) -> Markup {
-    let (mut stores, mut phases): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     let all = || tables.iter().flat_map(|(_, tables)| tables);
-    for store in all().flat_map(|table| table.rows.iter().map(|row| row.store)) {
-        if !stores.contains(&store) {
-            stores.push(store);
-        }
-    }
-    for column in all().flat_map(|table| &table.columns) {
-        if !phases.contains(&column.title.as_str()) {
-            phases.push(&column.title);
-        }
-    }
+    let stores = units::distinct(all().flat_map(|table| table.rows.iter().map(|row| row.store)));
+    let phases = units::distinct(all().flat_map(|table| &table.columns).map(|column| column.title.as_str()));
     let labels: Vec<String> = sides.iter().enumerate().map(|(index, side)| label(index, side)).collect();
     let numbers: Vec<String> = (1..=sides.len()).map(|number| number.to_string()).collect();
     html! {

@@ -284,13 +284,7 @@ fn median_time(blocks: &[&PhaseCells<'_>]) -> SweepQuantity {
 
 /// Candidates that are drawn at any size, in order of first appearance.
 fn candidates<'r>(blocks: &[&PhaseCells<'r>]) -> Vec<&'r str> {
-    let mut candidates: Vec<&str> = Vec::new();
-    for cell in blocks.iter().flat_map(|block| block.drawn()) {
-        if !candidates.contains(&cell.store.as_str()) {
-            candidates.push(&cell.store);
-        }
-    }
-    candidates
+    units::distinct(blocks.iter().flat_map(|block| block.drawn()).map(|cell| cell.store.as_str()))
 }
 
 fn sweep_figure(

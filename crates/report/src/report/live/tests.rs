@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::judge::fixture::{around, cell, result};
+use crate::judge::fixture::{around, candidate, cell, result};
 use crate::judge::summary::summarize;
 use crate::records::Records;
 use blobwise_engine::engine::work::resolved;
@@ -18,10 +18,7 @@ fn run(candidates: &[(&str, f64, f64)], rounds: usize) -> RunResult {
     });
     let text = "stores = ['memory']\nphases = ['fill', 'read-warm', 'read-cold']";
     let mut made = result(text, cells.collect(), Vec::new());
-    for (store, ..) in candidates {
-        let candidate = json!({"store": store, "adapter": store, "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-        made.candidates.push(serde_json::from_value(candidate).unwrap());
-    }
+    made.candidates = candidates.iter().map(|(store, ..)| candidate(store)).collect();
     let mut whole = summarize(&resolved(text), &Records::resume(made)).unwrap();
     whole.complete = false;
     whole

@@ -88,7 +88,7 @@ pub(in crate::report) fn first_of(stores: &[String], word: &str) -> String {
 
 /// What to do with the best single store, to be followed by its name.
 pub(in crate::report) fn do_with(result: &RunResult, store: &str) -> &'static str {
-    let kind = result.candidates.iter().find(|candidate| candidate.store == store).and_then(|of| of.kind);
+    let kind = result.candidate(store).and_then(|candidate| candidate.kind);
     match ComparisonGroup::for_kind(kind) {
         ComparisonGroup::Delivery => "Serve them with",
         _ => "Keep them in",

@@ -27,14 +27,8 @@ pub(in crate::report) fn impossible_for_all(cells: &[&Cell]) -> Option<String> {
 
 /// Phases (and sizes of a sweep) that are shown, in order.
 pub(in crate::report) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
-    let mut blocks = Vec::new();
-    for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
-        let block = (cell.phase.as_str(), cell.corpus_id);
-        if !blocks.contains(&block) {
-            blocks.push(block);
-        }
-    }
-    blocks
+    let cells = result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str()));
+    units::distinct(cells.map(|cell| (cell.phase.as_str(), cell.corpus_id)))
 }
 
 /// Column heads for page loads: the whole load, when everything was shown, first paint; requests, connections, bytes.

@@ -72,8 +72,7 @@ fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> MatrixView<'r> {
 /// Column head: the size, or the plan's name of the corpus.
 fn title(result: &RunResult, bytes: u64) -> String {
     let named = !result.plan.corpora.is_empty();
-    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == CorpusId::with_median(bytes));
-    match corpus.filter(|_| named) {
+    match result.corpus_of(CorpusId::with_median(bytes)).filter(|_| named) {
         Some(corpus) => corpus.name.clone(),
         None => units::bytes(bytes as f64),
     }

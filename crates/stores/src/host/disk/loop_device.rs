@@ -68,14 +68,19 @@ impl LoopDevice {
         /// Another process may take the free device first.
         const TRIES: usize = 100;
         let control = File::options().read(true).write(true).open("/dev/loop-control");
-        let control = control.context("no loop devices (`/dev/loop-control`)")?;
+        let control = control.context(
+            "no loop devices (`/dev/loop-control`): load their module (`modprobe loop`), and give a container the devices",
+        )?;
         let mut flags = if is_direct { AUTOCLEAR | DIRECT } else { AUTOCLEAR };
         for _ in 0..TRIES {
-            let number =
-                ioctl(control.as_fd(), CTL_GET_FREE, std::ptr::null()).context("no free loop device")?;
+            let number = ioctl(control.as_fd(), CTL_GET_FREE, std::ptr::null()).context(
+                "no free loop device: `losetup` lists those in use, and the module's `max_loop` is the most",
+            )?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = File::options().read(true).write(true).open(&path);
-            let device = device.with_context(|| format!("`{}` cannot be opened", path.display()))?;
+            let device = device.with_context(|| {
+                format!("`{}` cannot be opened (a container must be given the devices)", path.display())
+            })?;
             let info = LoopInfo {
                 before_flags: [0; 5],
                 number: 0,

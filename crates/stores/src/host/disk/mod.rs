@@ -19,12 +19,16 @@ use anyhow::{Context, Result};
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{CapabilitySet, UnshareFlags, unshare_unsafe};
 
+use crate::host::machine::path_space;
+
 const WAY_OUT: &str = "a disk of our own needs the right to mount: run as root";
 
 /// Gives this process and its children a private mount namespace: the rest of the machine sees none of its mounts, and they end
 /// with the last of these processes. An error says what is missing.
 #[expect(unsafe_code, reason = "unsharing is unsafe where tables of files are unshared")]
 pub fn own_mounts() -> Result<()> {
+    // Later runs know what this one leaves behind by the namespace that they share.
+    path_space();
     // SAFETY: no table of files is unshared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.context(WAY_OUT)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context(WAY_OUT)

@@ -13,6 +13,7 @@ mod ports;
 mod preload;
 mod process;
 mod processor;
+mod quota;
 
 pub use self::below::{Medium, StorageLayers, is_in_memory};
 pub use self::beside::{FreeSpace, LocalServerProcess};
@@ -22,8 +23,8 @@ pub use self::memory::{ProcessMemory, give_back_memory, memory, memory_bytes, pe
 pub use self::memory_group::{ControlGroupVersion, GROUP_PREFIX, MemoryGroupParent, memory_group_parent};
 pub(super) use self::mount::Mount;
 pub use self::mount::{
-    FileSystemSpace, disk, file_system, free_bytes, is_read_only, mounted_as, remembers_deletions, room,
-    spread_directories, sync_filesystem,
+    FileSystemSpace, disk, file_system, free_bytes, is_read_only, mounted_as, path_space,
+    remembers_deletions, room, spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
     AlignedBuffer, AllocatedBytes, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,

@@ -1,12 +1,15 @@
 //! Mounts and file systems: what a directory lies on, its free space, and flushing it.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
 use super::device::Device;
 use super::kernel_text::read;
+use super::quota::{QuotaLeft, quotas};
 
 /// Space left in the file system of a directory for a user other than root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,18 +22,37 @@ pub struct FileSystemSpace {
     pub block_bytes: u64,
     /// Free and total inodes; `None` on a file system without a fixed number of them (btrfs, FAT).
     pub inodes: Option<(u64, u64)>,
+    /// True if a quota of this user or group leaves less than the file system has.
+    pub by_quota: bool,
+}
+
+impl FileSystemSpace {
+    /// What is left of it within a quota.
+    fn within(self, quota: QuotaLeft) -> FileSystemSpace {
+        let bytes = quota.bytes.filter(|bytes| *bytes < self.free_bytes);
+        let is_less = |left: u64| self.inodes.is_none_or(|(free, _)| left < free);
+        let inodes = quota.inodes.filter(|(left, _)| is_less(*left));
+        FileSystemSpace {
+            free_bytes: bytes.unwrap_or(self.free_bytes),
+            inodes: inodes.or(self.inodes),
+            by_quota: self.by_quota || bytes.is_some() || inodes.is_some(),
+            ..self
+        }
+    }
 }
 
 /// Looks up the space left in the file system of a directory.
 pub fn room(dir: &Path) -> Result<FileSystemSpace> {
     let space = rustix::fs::statvfs(dir)
         .with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
-    Ok(FileSystemSpace {
+    let room = FileSystemSpace {
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
         bytes: space.f_blocks.saturating_mul(space.f_frsize),
         block_bytes: space.f_frsize,
         inodes: (space.f_files > 0).then_some((space.f_favail, space.f_files)),
-    })
+        by_quota: false,
+    };
+    Ok(quotas(dir).into_iter().fold(room, FileSystemSpace::within))
 }
 
 /// Free bytes for a user below a directory.
@@ -142,6 +164,20 @@ pub fn remembers_deletions(dir: &Path) -> bool {
     is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
 }
 
+/// Identifies what a path means here: this boot, the mount namespace in which this program began, and its root directory (chroot);
+/// empty if unknown. A mount namespace that it makes for itself later shows the same directories to it.
+pub fn path_space() -> &'static str {
+    static FIRST: OnceLock<String> = OnceLock::new();
+    FIRST.get_or_init(|| {
+        let boot = read("/proc/sys/kernel/random/boot_id");
+        let mounts = std::fs::read_link("/proc/self/ns/mnt").ok();
+        let root = std::fs::metadata("/").ok();
+        boot.zip(mounts).zip(root).map_or_else(String::new, |((boot, mounts), root)| {
+            format!("{} {} {}:{}", boot.trim(), mounts.display(), root.dev(), root.ino())
+        })
+    })
+}
+
 /// Asks the file system to spread the subdirectories of this directory, as it does in its root. Only ext2 to ext4 know the flag,
 /// as a hint.
 pub fn spread_directories(dir: &Path) -> Result<()> {
@@ -160,4 +196,28 @@ pub fn sync_filesystem(dir: &Path) -> Result<()> {
     let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
     rustix::fs::syncfs(&opened)
         .with_context(|| format!("cannot flush the file system of `{}`", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_takes_only_from_what_is_left() {
+        let room = FileSystemSpace {
+            free_bytes: 1000,
+            bytes: 4000,
+            block_bytes: 4,
+            inodes: Some((10, 20)),
+            by_quota: false,
+        };
+        let within = |bytes, inodes| room.within(QuotaLeft { bytes, inodes });
+        assert_eq!(within(None, None), room);
+        assert_eq!(within(Some(1000), Some((10, 15))), room);
+        assert_eq!(within(Some(7), None), FileSystemSpace { free_bytes: 7, by_quota: true, ..room });
+        let few = FileSystemSpace { inodes: Some((3, 5)), by_quota: true, ..room };
+        assert_eq!(within(Some(2000), Some((3, 5))), few);
+        let unlimited = FileSystemSpace { inodes: None, ..room };
+        assert_eq!(unlimited.within(QuotaLeft { bytes: None, inodes: Some((3, 5)) }).inodes, Some((3, 5)));
+    }
 }

@@ -68,8 +68,8 @@ impl OwnDirectory {
     pub(super) fn find_stale(within: OwnedFd, name: CString) -> Option<OwnDirectory> {
         let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         let directory = rustix::fs::fstat(&dir).ok().filter(is_of_this_user)?;
-        // A pipe in its place would block a plain open; `open_below` never blocks.
-        let mut mark = File::from(removal::open_below(dir.as_fd(), MARK, OFlags::RDONLY).ok()?);
+        // A pipe in its place would block a plain open; `open_below` never blocks. NFS locks only what is open for writing.
+        let mut mark = File::from(removal::open_below(dir.as_fd(), MARK, OFlags::RDWR).ok()?);
         let file = rustix::fs::fstat(&mark).ok().filter(is_of_this_user)?;
         if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile || mark.try_lock().is_err() {
             return None;

@@ -26,6 +26,7 @@ mod supervisor;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -546,24 +547,32 @@ pub struct SocketDir {
     place: Place,
 }
 
+/// Name of the socket by which a directory is tried.
+const PROBE: &str = "s";
 /// Longest path of a socket in bytes (unix(7)). Some programs truncate a longer one and create their socket elsewhere.
 const SOCKET_PATH_BYTES: usize = 107;
 
 impl SocketDir {
     /// Creates a directory in which a socket may have this name, relative to it: in the system's directory for temporary files
-    /// or, if the socket's path would be too long or contain characters that servers' settings interpret, in one with a shorter
-    /// path.
+    /// or, if the socket's path would be too long or contain characters that servers' settings interpret, or if there are no
+    /// sockets on its file system (FAT, SMB, some FUSE), in one of the usual places.
     pub fn make(longest_name: &str) -> Result<SocketDir> {
         #[expect(clippy::disallowed_methods, reason = "sockets are the one thing that may lie outside --dir")]
         let asked = std::env::temp_dir();
-        let room = SOCKET_PATH_BYTES - Place::NAME_BYTES - longest_name.len() - "//".len();
-        if suits_sockets(&asked, room) {
-            let place = Place::make(&asked).context("cannot make a directory for sockets")?;
-            return Ok(SocketDir { place });
-        }
+        let room = SOCKET_PATH_BYTES - Place::NAME_BYTES - longest_name.len().max(PROBE.len()) - "//".len();
         let mut why = String::new();
+        if suits_sockets(&asked, room) {
+            let place = Place::make(&asked).with_context(|| {
+                format!("cannot make a directory for sockets in `{}` (TMPDIR names another)", asked.display())
+            })?;
+            match check_sockets(place.path()) {
+                Ok(()) => return Ok(SocketDir { place }),
+                Err(error) => why += &format!("; {error:#}"),
+            }
+        }
         for other in ["/tmp", "/var/tmp", "/dev/shm"] {
-            match Place::make(Path::new(other)) {
+            let made = Place::make(Path::new(other));
+            match made.and_then(|place| check_sockets(place.path()).map(|()| place)) {
                 Ok(place) => return Ok(SocketDir { place }),
                 Err(error) => why += &format!("; {error:#}"),
             }
@@ -579,6 +588,14 @@ impl SocketDir {
     pub fn path(&self) -> &Path {
         self.place.path()
     }
+}
+
+/// Fails if the file system of a private directory has no sockets.
+fn check_sockets(dir: &Path) -> Result<()> {
+    let socket = dir.join(PROBE);
+    let bound = UnixListener::bind(&socket);
+    bound.with_context(|| format!("no socket can be made in `{}`", dir.display()))?;
+    Ok(std::fs::remove_file(&socket)?)
 }
 
 /// True if a private directory below `base` can hold sockets: its real path leaves room for their names and consists of letters,

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -14,8 +13,7 @@ use anyhow::anyhow;
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::certificate::{self, TLS, TlsPort};
-use crate::stores::common::lock;
-use crate::stores::common::removal::PATIENCE;
+use crate::stores::common::removal::remove_each;
 use crate::stores::common::servers::{self, CONNECTION, EVICTS, OURS, START_PATIENCE, URL, own_name};
 use crate::units;
 use crate::wire::buffer::{self, Address, Wire};
@@ -83,8 +81,7 @@ struct Memcached {
     expiry: String,
     op_timeout: Duration,
     may_evict: bool,
-    admin: Mutex<MemcachedClient>,
-    /// The private server; stopped after everything above is dropped.
+    /// The private server.
     instance: Option<MemcachedServer>,
     /// True if another process opened the store.
     joined: bool,
@@ -93,10 +90,9 @@ struct Memcached {
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let (address, prefix, expiry): (Address, String, String) = join_token.read()?;
-    let admin = Mutex::new(MemcachedClient::connect(&address, setup.op_timeout)?);
     let (op_timeout, may_evict) = (setup.op_timeout, servers::may_evict(setup.options, &MEMORY));
     let instance = None;
-    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, may_evict, admin, instance, joined: true }))
+    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, may_evict, instance, joined: true }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
@@ -112,7 +108,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         None => address_of(url)?,
     };
     let mut admin = MemcachedClient::connect(&address, setup.op_timeout)?;
-    check_server(&mut admin, setup)?;
+    check_server(&mut admin, setup, external)?;
     Ok(Box::new(Memcached {
         address,
         // Unique, so that items of earlier stores are never seen. The letters need no escaping in a dump.
@@ -120,7 +116,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         expiry: if external { format!(" T{EXPIRY_SECONDS}") } else { String::new() },
         op_timeout: setup.op_timeout,
         may_evict: servers::may_evict(setup.options, &MEMORY),
-        admin: Mutex::new(admin),
         instance,
         joined: false,
     }))
@@ -130,8 +125,8 @@ fn address_of(url: &str) -> Result<Address> {
     Address::from_url(&buffer::parse(url, "memcached")?, "memcached", 11211)
 }
 
-/// Refuses a server that is too old or whose item size limit is too small.
-fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
+/// Refuses a server that is too old or whose item size limit is too small, and one of the user's that does not list its items.
+fn check_server(admin: &mut MemcachedClient, setup: &Setup, external: bool) -> Result<()> {
     let version = admin.version()?;
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
@@ -144,6 +139,13 @@ fn check_server(admin: &mut MemcachedClient, setup: &Setup) -> Result<()> {
     ensure!(
         evicts || !servers::may_evict(setup.options, &MEMORY),
         "evicts=allowed is for a server that evicts, and this one refuses writes when it is full (-M): leave out evicts=allowed"
+    );
+    let lists =
+        ["lru_crawler", "dump_enabled"].iter().all(|name| settings.get(*name).is_none_or(|is| is != "no"));
+    ensure!(
+        lists || !external,
+        "the server does not list its items (-X, or no LRU crawler), without which a run could not remove its own again, and nothing is \
+         put there: start it without -X and with `-o lru_crawler`"
     );
     let most: u64 = settings.get("item_size_max").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
     let need = setup.blob_bytes_max.min(LIMIT.bytes) + ITEM_BYTES;
@@ -159,13 +161,18 @@ fn intent(setup: &Setup) -> Result<Intent> {
     servers::check_size(setup.options, &MEMORY)?;
     let mut admin = MemcachedClient::connect(&address_of(setup.options.text("url"))?, setup.op_timeout)?;
     let stats = [admin.stats("stats\r\n")?, admin.stats("stats slabs\r\n")?, admin.settings()?];
-    let room = room(stats.into_iter().flatten().collect(), servers::may_evict(setup.options, &MEMORY));
+    let stats: Facts = stats.into_iter().flatten().collect();
+    let number = |name: &str| stats.get(name).and_then(|value| value.parse::<u64>().ok());
+    let connections = number("max_connections").zip(number("curr_connections"));
+    let connections = connections
+        .map(|(most, used)| ServerLimit::connections(format!("-c {most}"), most.saturating_sub(used)));
+    let room = room(stats, servers::may_evict(setup.options, &MEMORY));
     let why = "the server does not say how much memory it has given to slab classes";
     Ok(Intent {
         makes: format!("puts items `{OURS}...`"),
         pronoun: "them",
         unknown: room.is_none().then(|| why.to_owned()),
-        limits: room.into_iter().collect(),
+        limits: room.into_iter().chain(connections).collect(),
         carriers: Vec::new(),
     })
 }
@@ -466,7 +473,7 @@ impl MemcachedClient {
     fn forget(&mut self, prefix: &str) -> Result<()> {
         const TURNS: u32 = 3;
         for _ in 0..TURNS {
-            let keys = while_busy(PATIENCE, || self.dump(prefix))?;
+            let keys = self.dump(prefix)?;
             let Some(keys) = keys.filter(|keys| !keys.is_empty()) else { return Ok(()) };
             for key in keys {
                 self.send(&[b"md ", key.as_bytes(), b"\r\n"])?;
@@ -484,13 +491,23 @@ fn value_bytes(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// An answer that is none to the command, with what it means where the server's words are not enough.
 fn unexpected(line: &[u8]) -> Error {
-    if line == b"CLIENT_ERROR unauthenticated" {
-        return Error::Failed(anyhow!(
-            "the server asks for a login (-Y), and blobwise does not log in to memcached; name a server without one"
-        ));
-    }
-    Error::Failed(anyhow!("the server says `{}`", String::from_utf8_lossy(line)))
+    let said = String::from_utf8_lossy(line);
+    let means = match &*said {
+        "CLIENT_ERROR unauthenticated" => {
+            ": it asks for a login (-Y), and blobwise does not log in to memcached; name a server without one"
+        }
+        _ if said.contains("out of memory") => {
+            ": it is full; start it with more memory (-m), or use a smaller --corpus-bytes"
+        }
+        _ if said.contains("open connections") => {
+            ": start it with more connections (-c), or use fewer --workers"
+        }
+        _ if said.contains("too large") => ": start it with larger items (-I), or use smaller blobs",
+        _ => "",
+    };
+    Error::Failed(anyhow!("the server says `{said}`{means}"))
 }
 
 // ---- the store -------------------------------------------------------------------------------------------------------
@@ -520,7 +537,7 @@ impl Store for Memcached {
             "slab_automove",
             "lru_segmented",
         ];
-        let mut admin = lock(&self.admin);
+        let mut admin = self.connect()?;
         let mut facts = admin.settings()?;
         facts.retain(|name, _| SETTINGS.contains(&name.as_str()));
         facts.insert("version".into(), admin.version()?);
@@ -559,22 +576,23 @@ impl Store for Memcached {
         if !self.may_evict {
             return Ok(None);
         }
-        let stats = lock(&self.admin).stats("stats\r\n")?;
+        let stats = self.connect()?.stats("stats\r\n")?;
         let told = stats.get("evictions").and_then(|number| number.parse().ok());
         told.map(Some).ok_or_else(|| Error::Failed(anyhow!("the server does not count what it evicts")))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Memcached { admin, instance, prefix, joined, .. } = *self;
-        let mut admin = admin.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match instance {
-            // Ended at once: it has nothing to save, and asked to stop it takes most of a second.
-            Some(instance) => {
-                drop(instance);
-                Ok(())
-            }
-            None if joined => Ok(()),
-            None => admin.forget(&prefix),
+        // A private server is ended at once: it has nothing to save, and asked to stop it takes most of a second.
+        if self.instance.is_some() || self.joined {
+            return Ok(());
+        }
+        // A server that was restarted has forgotten them, and needs a new connection.
+        let left = remove_each(vec![&self.prefix], self.op_timeout, |prefix| self.connect()?.forget(prefix));
+        match left.into_iter().next() {
+            None => Ok(()),
+            Some((prefix, why)) => Err(Error::Failed(anyhow!(
+                "could not remove the items `{prefix}...` ({why}); they stay until they expire, a day after they were put"
+            ))),
         }
     }
 }

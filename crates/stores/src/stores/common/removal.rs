@@ -9,6 +9,8 @@ use crate::store::{Backoff, Error, Result};
 use crate::units;
 #[cfg(feature = "wire")]
 use crate::wire::buffer::ConnectionClosed;
+#[cfg(feature = "redis")]
+use crate::wire::redis::RedisError;
 
 /// How long a removal is retried while the server is busy or unreachable, as pauses between attempts.
 pub(in crate::stores) const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +22,7 @@ const SHOWN_MAX: usize = 20;
 /// Removes each item, and returns those that could not be removed, with the reasons. Continues after a failure; while the server
 /// is busy or unreachable, retries with growing pauses of at most `patience` in total.
 pub(in crate::stores) fn remove_each<T>(
-    items: Vec<T>,
+    items: impl IntoIterator<Item = T>,
     patience: Duration,
     mut remove: impl FnMut(&T) -> Result<()>,
 ) -> Vec<(T, Error)> {
@@ -67,13 +69,18 @@ fn may_pass(error: &Error) -> bool {
     match error {
         Error::Busy | Error::TimedOut => true,
         Error::Unsupported(_) | Error::Unavailable(_) => false,
-        Error::Failed(error) => error.chain().any(is_lost_connection),
+        Error::Failed(error) => error.chain().any(is_of_a_restart),
     }
 }
 
-fn is_lost_connection(error: &(dyn std::error::Error + 'static)) -> bool {
+/// True if the connection was lost, or the server says that it has just been started.
+fn is_of_a_restart(error: &(dyn std::error::Error + 'static)) -> bool {
     #[cfg(feature = "wire")]
     if error.is::<ConnectionClosed>() {
+        return true;
+    }
+    #[cfg(feature = "redis")]
+    if error.downcast_ref().is_some_and(RedisError::may_pass) {
         return true;
     }
     error.downcast_ref::<std::io::Error>().is_some_and(|error| {

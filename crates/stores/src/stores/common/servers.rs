@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::{keys, lock};
-use crate::host::machine::memory_bytes;
+use crate::host::machine::{memory_bytes, path_space};
 use crate::store::*;
 use crate::units;
 
@@ -328,25 +328,15 @@ impl Owner {
     /// The owner with this store directory.
     pub(in crate::stores) fn for_dir(dir: &Path) -> Owner {
         let dir = dir.canonicalize().unwrap_or_else(|_missing| dir.to_owned());
-        Owner { machine: machine(), dir: dir.to_string_lossy().into_owned() }
+        Owner { machine: path_space().to_owned(), dir: dir.to_string_lossy().into_owned() }
     }
 
     /// True if its directory would be visible here and does not exist. The next run removes the directories of killed runs.
-    /// Directories of another machine, another container or an earlier boot never count as gone, nor do those of other users,
-    /// which cannot be looked into.
+    /// Directories of another machine, another container, another root or an earlier boot never count as gone, nor do those of
+    /// other users, which cannot be looked into.
     pub(in crate::stores) fn is_gone(&self) -> bool {
         let is_missing = || Path::new(&self.dir).try_exists().is_ok_and(|exists| !exists);
-        !self.machine.is_empty() && self.machine == machine() && is_missing()
-    }
-}
-
-/// Identifies this boot and this process's mount namespace; empty if unknown.
-fn machine() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let mounts = std::fs::read_link("/proc/self/ns/mnt");
-    match (boot, mounts) {
-        (Ok(boot), Ok(mounts)) => format!("{} {}", boot.trim(), mounts.display()),
-        _ => String::new(),
+        !self.machine.is_empty() && self.machine == path_space() && is_missing()
     }
 }
 
@@ -413,6 +403,6 @@ mod tests {
         // The name is too long for any file system, so its existence cannot be determined, as in a directory that only another
         // user may enter.
         let unseen = dir.path().join("x".repeat(1000)).to_string_lossy().into_owned();
-        assert!(!Owner { machine: machine(), dir: unseen }.is_gone());
+        assert!(!Owner { machine: path_space().to_owned(), dir: unseen }.is_gone());
     }
 }

@@ -13,12 +13,12 @@ use crate::store::*;
 use crate::wire::buffer::{Address, parse};
 use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};
 use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
-use crate::wire::redis::{Login, RedisClient, RedisReply, parse_url};
+use crate::wire::redis::{Login, RedisClient, RedisReply, command_line, parse_url};
 
 /// What a session needs to reach the store.
 #[derive(Clone)]
 pub(super) struct StoreAccess {
-    pub(super) speaks: Protocol,
+    speaks: Protocol,
     address: Address,
     /// For Redis's protocol.
     login: Login,
@@ -87,6 +87,17 @@ impl StoreAccess {
             StoreClient::Http(_) => None,
             StoreClient::Redis(redis) => Some(redis.tls(self.address.tls_mode())),
         })
+    }
+
+    /// The beginning of the command that deletes a key, for an administrator to run; without a password.
+    pub(super) fn delete_by_hand(&self) -> String {
+        match (self.speaks, &self.address) {
+            (Protocol::Redis, address) => format!("{} DEL ", command_line(address, self.login.database)),
+            (Protocol::Http, Address::Socket(path)) => {
+                format!("curl --unix-socket {} -X DELETE http://localhost{}", path.display(), self.path)
+            }
+            (Protocol::Http, _) => format!("curl -X DELETE http://{}{}", self.host, self.path),
+        }
     }
 
     /// Opens a connection.
@@ -241,7 +252,8 @@ impl HttpClient {
             self.headers += &format!("Content-Type: {BLOB_TYPE}\r\n");
         }
         let (host, path, headers) = (&*self.access.host, &*self.path, &*self.headers);
-        self.connection.ask(&HttpRequest { method, host, path, headers, body }, sink)
+        let request = HttpRequest { method, host, path, headers, body };
+        self.connection.until_served(described, |connection| connection.ask(&request, sink))
     }
 
     fn put(&mut self, key: &[&str], blob: &[u8]) -> Result<()> {
@@ -265,7 +277,7 @@ impl HttpClient {
                 "the store answers a request for a range with the whole blob; serve ranges (status 206), or write \
                  `ranges = false` into its manifest"
             ))),
-            (404, _) => Ok(false),
+            (404 | 410, _) => Ok(false),
             _ => Err(refused("GET", &answer)),
         }
     }
@@ -274,14 +286,18 @@ impl HttpClient {
         let answer = self.ask("HEAD", key, None, None, &mut |_| {})?;
         match answer.status {
             200 => Ok(true),
-            404 => Ok(false),
+            404 | 410 => Ok(false),
             _ => Err(refused("HEAD", &answer)),
         }
     }
 
     fn delete(&mut self, key: &[&str]) -> Result<()> {
         let answer = self.ask("DELETE", key, None, None, &mut |_| {})?;
-        if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused("DELETE", &answer)) }
+        if answer.is_success() || [404, 410].contains(&answer.status) {
+            Ok(())
+        } else {
+            Err(refused("DELETE", &answer))
+        }
     }
 
     fn sync(&mut self, method: &'static str, path: &str) -> Result<()> {
@@ -290,18 +306,29 @@ impl HttpClient {
         let body = (method != "GET").then_some(&b""[..]);
         let request = HttpRequest { method, host, path, headers, body };
         // To make the same writes durable again is harmless.
-        let answer = self.connection.ask_idempotent(&request, &mut |_| {})?;
+        let answer = self
+            .connection
+            .until_served(described, |connection| connection.ask_idempotent(&request, &mut |_| {}))?;
         if answer.is_success() { Ok(()) } else { Err(refused("the request of `sync`", &answer)) }
     }
 }
 
-/// The error of an unexpected response.
+/// The error of an unexpected response, with the way out where the status tells one.
 fn refused(request: &str, answer: &HttpResponse) -> Error {
+    let way_out = match answer.status {
+        300..400 => format!(
+            "; blobwise follows no redirects: `url` must name where it leads, which is `{}`",
+            answer.location
+        ),
+        401 | 407 => "; put user and password into `url`".to_owned(),
+        413 => "; raise its limit (in nginx `client_max_body_size`), or use smaller blobs".to_owned(),
+        _ => String::new(),
+    };
+    Error::Failed(anyhow!("the store answers {request} with `{}`{way_out}", described(answer)))
+}
+
+/// Status and body of a refusal.
+fn described(answer: &HttpResponse) -> String {
     let said = String::from_utf8_lossy(&answer.refusal);
-    Error::Failed(anyhow!(
-        "the store answers {request} with `{} {}: {}`",
-        answer.status,
-        answer.reason,
-        said.trim()
-    ))
+    format!("{} {}: {}", answer.status, answer.reason, said.trim())
 }

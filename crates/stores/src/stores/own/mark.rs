@@ -10,10 +10,9 @@ use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::access::{StoreAccess, StoreClient};
-use super::manifest::Protocol;
 use crate::store::*;
 use crate::stores::cache::redis::room;
-use crate::stores::common::removal::{PATIENCE, remove_all};
+use crate::stores::common::removal::{PATIENCE, none_left, remove_each};
 use crate::stores::common::servers::{OURS, Owner, PlaceKind, is_our_name, own_name};
 
 /// The most runs that use a server at the same time.
@@ -99,27 +98,45 @@ impl Mark {
 
     /// Removes every key that a store with this mark may have, the mark last, so that a partial removal can be finished.
     pub(super) fn remove(&self, access: &StoreAccess) -> Result<()> {
-        let (prefix, key) = (self.prefix(), Mark::key(self.number));
-        let remove = |_: &str| {
-            let mut client = access.connect()?;
-            for id in 0..self.keys {
-                client.delete(&prefix, &numbered(id))?;
-            }
-            let ours = client.text(&key)?.and_then(|text| Mark::of_text(&text));
-            // Two runs may have taken it at the same moment, of which the other has it.
-            if ours.as_ref() == Some(self) { client.delete_text(&key) } else { Ok(()) }
-        };
-        let by_hand = |name: &str| self.by_hand(access.speaks, name);
-        remove_all(vec![self.name.clone()], PATIENCE, remove, by_hand)
+        let prefix = self.prefix();
+        let mut kept: Option<StoreClient> = None;
+        let left = remove_each(0..self.keys, PATIENCE, |id| {
+            let mut client = kept.take().map_or_else(|| access.connect(), Ok)?;
+            client.delete(&prefix, &numbered(*id))?;
+            // After an error above its state is unknown.
+            kept = Some(client);
+            Ok(())
+        });
+        let named = |(id, why): (u64, Error)| (format!("{prefix}{}", numbered(id).as_str()), why);
+        let mut left: Vec<(String, Error)> = left.into_iter().map(named).collect();
+        if left.is_empty() {
+            left = remove_each([Mark::key(self.number)], PATIENCE, |key| self.remove_own(access, key));
+        }
+        none_left(&left, |_| self.by_hand(&access.delete_by_hand()))
+    }
+
+    /// Removes the mark itself.
+    fn remove_own(&self, access: &StoreAccess, key: &str) -> Result<()> {
+        let mut client = access.connect()?;
+        // Two runs may have taken it at the same moment, of which the other has it.
+        if self.is_kept(&mut client, key)? {
+            client.delete_text(key)?;
+            ensure!(
+                !self.is_kept(&mut client, key)?,
+                "the store says that it deletes, and still has what was deleted"
+            );
+        }
+        Ok(())
+    }
+
+    /// True if the store has this mark.
+    fn is_kept(&self, client: &mut StoreClient, key: &str) -> Result<bool> {
+        Ok(client.text(key)?.and_then(|text| Mark::of_text(&text)).as_ref() == Some(self))
     }
 
     /// The command that removes its keys.
-    fn by_hand(&self, speaks: Protocol, name: &str) -> String {
-        let (last, key) = (self.keys.saturating_sub(1), Mark::key(self.number));
-        let delete = match speaks {
-            Protocol::Http => "curl -X DELETE URL/",
-            Protocol::Redis => "redis-cli DEL ",
-        };
+    fn by_hand(&self, delete: &str) -> String {
+        let (last, key, name) = (self.keys.saturating_sub(1), Mark::key(self.number), &self.name);
         format!("for n in $(seq 0 {last}); do {delete}{name}_$(printf %032x $n); done; {delete}{key}")
     }
 }
@@ -142,6 +159,9 @@ pub(super) fn numbered(id: u64) -> Key {
 
 /// Returns what a run makes in the user's server, and the room that it reports.
 pub(super) fn intent(access: &StoreAccess) -> Result<Intent> {
+    if let StoreClient::Redis(mut redis) = access.connect()? {
+        room::check_single(&mut redis)?;
+    }
     let mut client = access.connect()?;
     remove_stale(&mut client, access)?;
     let (limits, unknown, carriers) = match &mut client {

@@ -3,7 +3,7 @@
 use blobwise_engine::engine::work::ResolvePlan;
 use serde_json::{Value, json};
 
-use super::super::tests::some_stores;
+use super::super::tests::{cells_of, some_stores};
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Need, PlanText};
 use crate::result::{Advice, CandidateRank, Situation};
@@ -18,22 +18,10 @@ fn advise(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<
 /// Like [`advise`], with further lines in the plan.
 fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
     let stores = some_stores();
-    let mut cells = Vec::new();
-    for (phase, levels) in levels {
-        for (salt, (store, level)) in stores.iter().zip(levels).enumerate() {
-            let rate = if *phase == "overwrite" { "settled_ops_per_s" } else { "ops_per_s" };
-            let mut more = json!({rate: {"median": 1000.0 / level}});
-            let over = over.iter().find(|(number, of, _)| *number == salt && of == phase);
-            if let (Some(more), Some((_, _, Value::Object(over)))) = (more.as_object_mut(), over) {
-                more.extend(over.clone());
-            }
-            cells.push(cell(store, phase, &around(*level, salt), more));
-        }
-    }
     let text =
         format!("stores = {stores:?}\nphases = ['fill', 'read-warm', 'read-cold', 'overwrite']\n{more}");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let mut result = result(&text, cells, vec![]);
+    let mut result = result(&text, cells_of(&stores, levels, over), vec![]);
     result.candidates = candidates(&plan);
     let mut advice = super::advice(&plan, &result)?;
     let renamed = |label: &mut String| {

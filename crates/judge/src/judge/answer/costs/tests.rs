@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::costs;
-use crate::judge::fixture::{cell, result};
+use crate::judge::fixture::{candidate, cell, result};
 use crate::judge::interval::mean;
 use crate::result::{
     CandidateRank, Costs, Footprint, Interval, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates,
@@ -44,10 +44,7 @@ fn measured(change: impl Fn(&mut Vec<Value>)) -> RunResult {
     };
     let visits = (1..=ROUNDS).flat_map(|round| [visit("a", 1.2, round), visit("b", 1.0, round)]);
     let mut result = result("", cells, visits.collect());
-    for store in ["a", "b"] {
-        let candidate = json!({"store": store, "adapter": store, "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-        result.candidates.push(serde_json::from_value(candidate).unwrap());
-    }
+    result.candidates = ["a", "b"].map(candidate).into();
     result
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::{Flush, MAXMEMORY, RedisProduct, may_evict};
+use crate::host::machine::uptime;
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
@@ -14,7 +15,7 @@ use crate::stores::common::certificate::TlsPort;
 use crate::stores::common::removal::remove_all;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, is_our_name, own_name};
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Login, RedisClient, RedisError, RedisReply};
+use crate::wire::redis::{Login, OF_A_CLUSTER, RedisClient, RedisError, RedisReply, command_line};
 
 /// The field that identifies our mark; the mark's key is the prefix without its colon.
 const MARK: &str = "made_by_blobwise";
@@ -22,6 +23,8 @@ const MARK: &str = "made_by_blobwise";
 const PRIVATE_NAME: &str = "b";
 /// File with our name in the user's server, for reopening.
 const NAME_FILE: &str = "name";
+/// How long a private server may take to stop: it may write a snapshot of everything.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) struct RedisServer {
     pub(super) server: Server,
@@ -73,10 +76,10 @@ impl RedisServer {
     pub(super) fn back_up(&self, admin: &mut RedisClient, durability: Durability, to: &Path) -> Result<()> {
         let to = to.join("data");
         std::fs::create_dir(&to)?;
-        wait_until_idle(admin)?;
+        wait_until_idle(admin, Duration::MAX)?;
         if durability == Durability::None {
             admin.ask(&[b"BGSAVE"])?;
-            wait_until_idle(admin)?;
+            wait_until_idle(admin, Duration::MAX)?;
             let info = info(admin, "persistence")?;
             if info.get("rdb_last_bgsave_status").is_none_or(|status| status != "ok") {
                 bail!("the snapshot failed{}", self.server.log_end());
@@ -86,18 +89,21 @@ impl RedisServer {
         const REWRITE: &str = "auto-aof-rewrite-percentage";
         let percentage = setting(admin, REWRITE)?.unwrap_or_else(|| "100".to_owned());
         set(admin, REWRITE, "0")?;
-        let copied = wait_until_idle(admin).and_then(|()| Ok(copy_tree(&self.data, &to)?));
+        let copied = wait_until_idle(admin, Duration::MAX).and_then(|()| Ok(copy_tree(&self.data, &to)?));
         set(admin, REWRITE, &percentage)?;
         copied
     }
 
     /// Stops the server, after a snapshot if that is how the store is kept.
-    pub(super) fn stop(mut self, admin: &mut RedisClient, snapshot: bool) -> Result<()> {
+    pub(super) fn stop(mut self, snapshot: bool) -> Result<()> {
         // The reply may take as long as a snapshot: skip it if the server cannot reply at all.
         if let Some(fault) = self.server.fault() {
             bail!("{fault}");
         }
-        match admin.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
+        let words: [&[u8]; 2] = [b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }];
+        // If no connection can be made, the server is ended by a signal.
+        let connected = RedisClient::connect(&self.address, &Login::default(), SNAPSHOT_PATIENCE);
+        match connected.and_then(|mut client| client.ask(&words)) {
             // A reply is a refusal; a closed connection means that the server has ended.
             Ok(reply) => bail!("the server does not stop: {}", reply.text()),
             Err(Error::Failed(error)) if error.is::<RedisError>() => {
@@ -170,21 +176,34 @@ fn settings(setup: &Setup) -> Vec<String> {
 
 // ---- the user's server -----------------------------------------------------------------------------------------------
 
-/// Why a member of a cluster is refused, and the way out.
-const OF_A_CLUSTER: &str = "the server is part of a cluster, whose keys lie on different machines, and blobwise asks only the one that it \
-                            was given: name a server with cluster-enabled no";
-
-/// Refuses a member of a cluster.
-pub(super) fn check_single(admin: &mut RedisClient) -> Result<()> {
+/// Returns the server's identity. Refuses a member of a cluster, a Sentinel, and a replica, even one that takes writes.
+pub(super) fn check_single(admin: &mut RedisClient) -> Result<Facts> {
     let info = identity(admin)?;
-    ensure!(info.get("redis_mode").is_none_or(|mode| mode != "cluster"), "{OF_A_CLUSTER}");
+    check_alone(&info)?;
+    Ok(info)
+}
+
+/// As [`check_single`], by what the server says of itself.
+pub(super) fn check_alone(info: &Facts) -> Result<()> {
+    let told = |name: &str| info.get(name).map_or("", String::as_str);
+    // Valkey's own name for it, and Redis's.
+    let modes = [told("server_mode"), told("redis_mode")];
+    ensure!(!modes.contains(&"cluster"), "the server is {OF_A_CLUSTER}");
+    ensure!(
+        !modes.contains(&"sentinel"),
+        "the server is a Sentinel, which keeps no keys: name the server that it watches (`SENTINEL masters`)"
+    );
+    ensure!(
+        !["slave", "replica"].contains(&told("role")),
+        "the server is a replica, which loses what others than its primary wrote whenever it fetches everything anew: name its primary \
+         (`INFO replication` says which that is)"
+    );
     Ok(())
 }
 
-/// Refuses the other product, a member of a cluster, or limits that are too small for the largest blob.
+/// Refuses the other product, a server that does not stand alone, or limits that are too small for the largest blob.
 pub(super) fn check_server(admin: &mut RedisClient, flavour: &RedisProduct, setup: &Setup) -> Result<()> {
-    check_single(admin)?;
-    let info = identity(admin)?;
+    let info = check_single(admin)?;
     let is_valkey = info.contains_key("valkey_version");
     if is_valkey != (flavour.version == "valkey_version") {
         let other = if is_valkey { "Valkey" } else { "Redis" };
@@ -238,11 +257,8 @@ pub(super) fn unless_refused(
     match answer {
         Ok(reply) => Ok(Ok(reply)),
         Err(Error::Failed(error)) => match error.downcast::<RedisError>()? {
-            stranger if stranger.is_of_login() => Err(Error::Failed(stranger.into())),
-            // One that does not say what it is.
-            elsewhere if elsewhere.is_of_cluster() => {
-                Err(Error::Failed(anyhow!("{OF_A_CLUSTER} ({elsewhere})")))
-            }
+            // A member of a cluster may not say what it is.
+            other if other.is_of_login() || other.is_of_cluster() => Err(Error::Failed(other.into())),
             refused => Ok(Err(refused)),
         },
         Err(error) => Err(error),
@@ -267,10 +283,11 @@ pub(super) fn info(admin: &mut RedisClient, section: &str) -> Result<Facts> {
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
 }
 
-/// The product and version, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
+/// The product, version, mode and role, as `INFO` names them. Falls back to `HELLO` for users without `INFO`.
 pub(super) fn identity(admin: &mut RedisClient) -> Result<Facts> {
-    let told = info(admin, "server")?;
+    let mut told = info(admin, "server")?;
     if !told.is_empty() {
+        told.extend(info(admin, "replication")?);
         return Ok(told);
     }
     let words =
@@ -279,7 +296,7 @@ pub(super) fn identity(admin: &mut RedisClient) -> Result<Facts> {
     let named = |name: &str| hello.get(name).cloned();
     let is_valkey = named("server").is_some_and(|name| name == "valkey");
     let version = if is_valkey { "valkey_version" } else { "redis_version" };
-    let pairs = [(version, named("version")), ("redis_mode", named("mode"))];
+    let pairs = [(version, named("version")), ("redis_mode", named("mode")), ("role", named("role"))];
     Ok(pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
@@ -361,12 +378,12 @@ pub(super) struct Remover<'a> {
 
 impl Remover<'_> {
     pub(super) fn remove(&self, names: Vec<String>) -> Result<()> {
-        let database = self.login.database;
+        let client = command_line(self.address, self.login.database);
         let remove = |name: &str| {
             remove_name(&mut RedisClient::connect(self.address, self.login, self.patience)?, name)
         };
         remove_all(names, self.patience, remove, |name| {
-            format!("redis-cli -n {database} --scan --pattern '{name}*' | xargs redis-cli -n {database} DEL")
+            format!("{client} --scan --pattern '{name}*' | xargs {client} DEL")
         })
     }
 }
@@ -376,7 +393,11 @@ fn remove_name(client: &mut RedisClient, name: &str) -> Result<()> {
     client.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
     for key in keys {
         match client.ask(&[b"DEL", key.as_bytes()]) {
-            Err(Error::Failed(error)) if error.is::<RedisError>() => refused.push((key, error)),
+            Err(Error::Failed(error))
+                if error.downcast_ref::<RedisError>().is_some_and(|refused| !refused.may_pass()) =>
+            {
+                refused.push((key, error));
+            }
             outcome => drop(outcome?),
         }
     }
@@ -446,13 +467,15 @@ pub(super) fn check_evicts(admin: &mut RedisClient) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no background write is running.
-pub(super) fn wait_until_idle(admin: &mut RedisClient) -> Result<()> {
+/// Waits until no background write is running, but no longer than `patience`: a server of the user's may write for others without end.
+pub(super) fn wait_until_idle(admin: &mut RedisClient, patience: Duration) -> Result<()> {
     const POLL: Duration = Duration::from_millis(10);
     const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];
+    let begin = uptime();
     loop {
         let info = info(admin, "persistence")?;
-        if AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0")) {
+        let is_idle = AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0"));
+        if is_idle || uptime() - begin > patience {
             return Ok(());
         }
         std::thread::sleep(POLL);

@@ -5,7 +5,7 @@ mod rights;
 pub(in crate::stores) mod room;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -168,16 +168,11 @@ struct Redis {
     may_evict: bool,
     /// The directory in our mark, where the user's server may evict the mark.
     marked_for: Option<PathBuf>,
-    admin: Mutex<RedisClient>,
-    /// The private server; stopped after everything above is dropped.
+    /// The private server.
     instance: Option<RedisServer>,
     /// True if another process opened the store.
     joined: bool,
 }
-
-/// How long a private server may take to stop: it may write a snapshot of everything. All other commands of the admin connection
-/// are answered at once unless the server was stopped, so they have the timeout of an op.
-const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What another process needs to join: address, login, the prefix of our keys, and how writes are flushed.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -191,8 +186,7 @@ struct PrefixAccess {
 /// Joins a store that another process opened and will remove.
 fn join(setup: &Setup, flavour: &'static RedisProduct, join_token: &JoinToken) -> Result<Box<dyn Store>> {
     let way: PrefixAccess = join_token.read()?;
-    let admin = RedisClient::connect(&way.address, &way.login, setup.op_timeout)?;
-    Ok(Box::new(Redis { joined: true, marked_for: None, ..Redis::new(setup, flavour, way, admin) }))
+    Ok(Box::new(Redis { joined: true, marked_for: None, ..Redis::new(setup, flavour, way) }))
 }
 
 fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>> {
@@ -232,12 +226,12 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
         Mode::Open => instance::find_name(&mut admin, setup.dir, external, may_evict(setup.options))?,
     };
     let way = PrefixAccess { address, login, name, flush };
-    Ok(Box::new(Redis { instance, ..Redis::new(setup, flavour, way, admin) }))
+    Ok(Box::new(Redis { instance, ..Redis::new(setup, flavour, way) }))
 }
 
 impl Redis {
     /// A store with these connection data.
-    fn new(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess, admin: RedisClient) -> Redis {
+    fn new(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess) -> Redis {
         let PrefixAccess { address, login, name, flush } = way;
         let is_evicted = may_evict(setup.options) && !setup.options.text(URL.name).is_empty();
         Redis {
@@ -252,23 +246,24 @@ impl Redis {
             flavour,
             may_evict: may_evict(setup.options),
             marked_for: is_evicted.then(|| setup.dir.to_owned()),
-            admin: Mutex::new(admin),
             instance: None,
             joined: false,
         }
     }
 
+    /// A new connection. Administration has one of its own each time, because the user's server may close those that are idle.
     fn connect(&self) -> Result<RedisClient> {
         RedisClient::connect(&self.address, &self.login, self.op_timeout)
     }
 
+    /// How long its background writes are waited for: those of a private server are all ours.
+    fn patience_until_idle(&self) -> Duration {
+        const THEIRS: Duration = Duration::from_secs(60);
+        if self.instance.is_some() { Duration::MAX } else { THEIRS }
+    }
+
     fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
-        let Redis { address, login, admin, instance, .. } = *self;
-        let Some(instance) = instance else { return Ok(()) };
-        // If a new connection fails, the server is ended by a signal.
-        let patient = RedisClient::connect(&address, &login, SNAPSHOT_PATIENCE).ok();
-        let admin = admin.into_inner().unwrap_or_else(PoisonError::into_inner);
-        instance.stop(&mut patient.unwrap_or(admin), snapshot)
+        self.instance.map_or(Ok(()), |instance| instance.stop(snapshot))
     }
 }
 
@@ -306,7 +301,7 @@ impl Store for Redis {
             "lazyfree-lazy-user-del",
             "lazyfree-lazy-server-del",
         ];
-        let mut admin = lock(&self.admin);
+        let mut admin = self.connect()?;
         let info = instance::identity(&mut admin)?;
         let mut facts = Facts::new();
         facts.extend(info.get(self.flavour.version).map(|version| ("version".to_owned(), version.clone())));
@@ -336,22 +331,22 @@ impl Store for Redis {
     }
 
     fn settle(&self) -> Result<()> {
-        instance::wait_until_idle(&mut lock(&self.admin))
+        instance::wait_until_idle(&mut self.connect()?, self.patience_until_idle())
     }
 
     /// Rewrites the log of a private server in the class each-write, where a rewrite would become due once the log has doubled.
     fn catch_up(&self) -> Result<()> {
-        let mut admin = lock(&self.admin);
-        instance::wait_until_idle(&mut admin)?;
+        let mut admin = self.connect()?;
+        instance::wait_until_idle(&mut admin, self.patience_until_idle())?;
         if self.instance.is_some() && self.durability == Durability::EachWrite {
             admin.ask(&[b"BGREWRITEAOF"])?;
         }
-        instance::wait_until_idle(&mut admin)
+        instance::wait_until_idle(&mut admin, self.patience_until_idle())
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {
         match &self.instance {
-            Some(instance) => instance.back_up(&mut lock(&self.admin), self.durability, to),
+            Some(instance) => instance.back_up(&mut self.connect()?, self.durability, to),
             None => Err(Error::Unsupported("a backup of a server given by URL")),
         }
     }
@@ -364,14 +359,14 @@ impl Store for Redis {
         if self.instance.is_some() {
             return Ok(None);
         }
-        instance::memory_bytes(&mut lock(&self.admin), &self.name)
+        instance::memory_bytes(&mut self.connect()?, &self.name)
     }
 
     fn evictions(&self) -> Result<Option<u64>> {
         if !self.may_evict {
             return Ok(None);
         }
-        let mut admin = lock(&self.admin);
+        let mut admin = self.connect()?;
         // Nothing reads the mark, so that it goes before the blobs do, and without it nobody finds what a killed run leaves.
         if let Some(dir) = &self.marked_for {
             instance::put_mark(&mut admin, &self.name, dir)?;

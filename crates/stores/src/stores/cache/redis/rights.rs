@@ -49,7 +49,14 @@ pub(super) fn check(admin: &mut RedisClient, login: &Login, durability: Durabili
     }
     let (mut commands, mut lacks_keys, mut has_key) = (Vec::new(), false, false);
     for (words, right) in needed {
-        match denied(admin, words, &key)? {
+        let refused = refusal(admin, words, &key)?;
+        ensure!(
+            !ALWAYS.contains(&words) || !refused.as_ref().is_some_and(RedisError::is_unknown_command),
+            "the server has no command {}, which every run needs, and nothing is put there: name one that keeps it under its own name \
+             (without `rename-command`, and with no proxy between that does not pass it on)",
+            words[0]
+        );
+        match refused.as_ref().and_then(RedisError::denied) {
             Some(DeniedPermission::Command) => commands.push(right),
             Some(DeniedPermission::Key) => lacks_keys = true,
             None => has_key |= words[1] == KEY,
@@ -68,19 +75,16 @@ pub(super) fn check(admin: &mut RedisClient, login: &Login, durability: Durabili
 pub(super) fn untold(admin: &mut RedisClient, name: &str) -> Result<String> {
     let mut untold = Vec::new();
     for (words, right, what) in FACTS {
-        if denied(admin, words, name)?.is_some() {
+        if refusal(admin, words, name)?.is_some_and(|refused| refused.denied().is_some()) {
             untold.push(format!("{what} ({right})"));
         }
     }
     Ok(untold.join("; "))
 }
 
-/// The permission that is missing for a command. Other errors of the server are ignored.
-fn denied(admin: &mut RedisClient, words: &[&str], key: &str) -> Result<Option<DeniedPermission>> {
+/// The server's refusal of a command; `None` if it runs.
+fn refusal(admin: &mut RedisClient, words: &[&str], key: &str) -> Result<Option<RedisError>> {
     let words: Vec<&[u8]> =
         words.iter().map(|word| if *word == KEY { key.as_bytes() } else { word.as_bytes() }).collect();
-    match instance::unless_refused(admin.ask(&words))? {
-        Ok(_) => Ok(None),
-        Err(refused) => Ok(RedisError::denied(&refused)),
-    }
+    Ok(instance::unless_refused(admin.ask(&words))?.err())
 }

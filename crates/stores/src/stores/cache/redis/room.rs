@@ -2,8 +2,10 @@
 
 use super::instance::{self, Remover};
 use super::{MAXMEMORY, may_evict};
+use crate::host::machine::LocalServerProcess;
 use crate::store::*;
 use crate::stores::common::certificate::check_theirs;
+use crate::stores::common::disk;
 use crate::stores::common::servers::{self, OURS};
 use crate::units;
 use crate::wire::redis::{RedisClient, RedisError, parse_url};
@@ -37,11 +39,49 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
 /// The limits that a server reports, why others are unknown, and the other receivers of every write.
 pub(in crate::stores) type ReportedRoom = (Vec<ServerLimit>, Option<String>, Vec<String>);
 
+/// Refuses a server that says that it does not stand alone. Others that speak the protocol need not know how to say what they are.
+pub(in crate::stores) fn check_single(admin: &mut RedisClient) -> Result<()> {
+    instance::identity(admin).map_or(Ok(()), |info| instance::check_alone(&info))
+}
+
 /// Asks a server for its room. `evicts` says whether it may evict keys; `None` if the store has no option for that.
 pub(in crate::stores) fn reported(admin: &mut RedisClient, evicts: Option<bool>) -> Result<ReportedRoom> {
     let info = if_allowed(instance::info(admin, "default"))?.unwrap_or_default();
-    let (limits, unknown) = rooms(&info, evicts);
-    Ok((limits, unknown, carriers(&info)))
+    let (mut limits, unknown) = rooms(&info, evicts);
+    let number = |name: &str| info.get(name).and_then(|value| value.parse::<u64>().ok());
+    let connections = number("maxclients").zip(number("connected_clients"));
+    limits.extend(connections.map(|(most, used)| {
+        ServerLimit::connections(format!("maxclients {most}"), most.saturating_sub(used))
+    }));
+    let saves = instance::setting(admin, "save")?.is_some_and(|times| !times.is_empty());
+    let dir = instance::setting(admin, "dir")?.unwrap_or_default();
+    limits.extend(of_disk(&info, saves, &dir));
+    Ok((limits, unknown, carriers(&info, saves)))
+}
+
+/// True if the server logs every write.
+fn has_log(info: &Facts) -> bool {
+    info.get("aof_enabled").is_some_and(|enabled| enabled == "1")
+}
+
+/// The room on the disk of a server on this machine that keeps there what it is given.
+fn of_disk(info: &Facts, saves: bool, dir: &str) -> Vec<ServerLimit> {
+    /// More than the words of a command and their lengths.
+    const BESIDE_BYTES: u64 = 256;
+    let has_log = has_log(info);
+    let number = |name: &str| info.get(name).and_then(|value| value.parse::<u32>().ok());
+    let process = number("process_id").zip(number("uptime_in_seconds")).filter(|_| has_log || saves);
+    let server = process.and_then(|(process, up)| {
+        LocalServerProcess::find(process, &["redis-server", "valkey-server"], f64::from(up), dir)
+    });
+    let takes = move |demand: &Demand<'_>| {
+        let record = |bytes: u64| bytes + BESIDE_BYTES;
+        let log = if has_log { demand.written(record) } else { 0 };
+        // A snapshot, or a log that is written anew, is a file of its own.
+        log + demand.live(record)
+    };
+    let when_full = "refuses every write";
+    server.map_or_else(Vec::new, |server| disk::rooms(server, "data directory", dir, when_full, takes))
 }
 
 /// `None` if the user lacks the permission.
@@ -111,12 +151,12 @@ fn room(limit: String, left: u64, when_full: String, way_out: &str) -> ServerLim
 }
 
 /// Other receivers of every write.
-fn carriers(info: &Facts) -> Vec<String> {
+fn carriers(info: &Facts, saves: bool) -> Vec<String> {
     let replicas =
         info.get("connected_slaves").and_then(|count| count.parse::<u64>().ok()).filter(|count| *count > 0);
-    let log =
-        info.get("aof_enabled").filter(|enabled| *enabled == "1").map(|_| "its append-only file".to_owned());
-    replicas.map(|count| units::counted(count, "replica")).into_iter().chain(log).collect()
+    let files = [(has_log(info), "its append-only file"), (saves, "its snapshots")];
+    let files = files.into_iter().filter(|(is_kept, _)| *is_kept).map(|(_, file)| file.to_owned());
+    replicas.map(|count| units::counted(count, "replica")).into_iter().chain(files).collect()
 }
 
 #[cfg(test)]
@@ -163,8 +203,8 @@ mod tests {
 
     #[test]
     fn replicas_and_the_log_are_told() {
-        assert!(carriers(&info(&[("connected_slaves", "0"), ("aof_enabled", "0")])).is_empty());
-        let told = carriers(&info(&[("connected_slaves", "2"), ("aof_enabled", "1")]));
-        assert_eq!(told, ["2 replicas", "its append-only file"]);
+        assert!(carriers(&info(&[("connected_slaves", "0"), ("aof_enabled", "0")]), false).is_empty());
+        let told = carriers(&info(&[("connected_slaves", "2"), ("aof_enabled", "1")]), true);
+        assert_eq!(told, ["2 replicas", "its append-only file", "its snapshots"]);
     }
 }

@@ -30,8 +30,6 @@ pub(super) struct BucketAccess {
 pub(super) struct S3Client<'a> {
     access: &'a BucketAccess,
     http: HttpConnection,
-    /// Number of requests repeated because the server had turned them away.
-    repeats: u64,
 }
 
 #[derive(Debug)]
@@ -62,18 +60,19 @@ impl std::fmt::Display for ListEntry {
 
 /// A response that refuses the request.
 #[derive(Debug, thiserror::Error)]
-#[error("the server says `{words}`{elsewhere}")]
+#[error("the server says `{words}`{way_out}")]
 pub(super) struct S3Error {
     pub(super) status: u16,
     /// Status, and the code and message of the protocol's error if present.
     words: String,
-    /// Where the bucket is, and what to set, if the response says so.
-    elsewhere: String,
+    /// Where the bucket is, and what to do, as far as the response tells.
+    way_out: String,
 }
 
 impl S3Error {
     fn by(answer: &HttpResponse) -> S3Error {
-        S3Error { status: answer.status, words: describe_response(answer), elsewhere: elsewhere(answer) }
+        let way_out = elsewhere(answer) + way_out(answer);
+        S3Error { status: answer.status, words: describe_response(answer), way_out }
     }
 
     /// True if these keys lack the permission, or the server does not support the request.
@@ -92,6 +91,22 @@ fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
     A::METHOD.to_str()
 }
 
+/// Sends a request once, whatever the response is.
+fn send_once<'b, A: S3Action<'b>>(
+    http: &mut HttpConnection,
+    action: &A,
+    headers: &str,
+    body: &[u8],
+    sink: Sink,
+) -> Result<HttpResponse> {
+    let method = method_of(action);
+    let url = action.sign(SIGNED_FOR);
+    let host = &url[Position::BeforeHost..Position::AfterPort];
+    let path = &url[Position::BeforePath..Position::AfterQuery];
+    let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
+    http.ask(&HttpRequest { method, host, path, headers, body }, sink)
+}
+
 impl<'a> S3Client<'a> {
     pub(super) fn new(access: &'a BucketAccess) -> S3Client<'a> {
         let timeout = access.timeout;
@@ -102,7 +117,7 @@ impl<'a> S3Client<'a> {
             repeat: true,
             timeout,
         };
-        S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners), repeats: 0 }
+        S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners) }
     }
 
     pub(super) fn connect(&mut self) -> Result<()> {
@@ -117,33 +132,7 @@ impl<'a> S3Client<'a> {
         body: &[u8],
         sink: Sink,
     ) -> Result<HttpResponse> {
-        let mut pauses = Backoff::within(self.access.timeout);
-        loop {
-            let answer = self.send_once(action, headers, body, sink)?;
-            let Some(attempts_max) = attempts_max(answer.status) else { return Ok(answer) };
-            let again = pauses.attempts() < attempts_max;
-            let Some(pause) = again.then(|| pauses.next(answer.retry_after)).flatten() else {
-                return Err(turned_away(&answer, pauses.attempts(), self.access.timeout));
-            };
-            std::thread::sleep(pause);
-            self.repeats += 1;
-        }
-    }
-
-    /// Sends a request once, whatever the response is.
-    fn send_once<'b, A: S3Action<'b>>(
-        &mut self,
-        action: &A,
-        headers: &str,
-        body: &[u8],
-        sink: Sink,
-    ) -> Result<HttpResponse> {
-        let method = method_of(action);
-        let url = action.sign(SIGNED_FOR);
-        let host = &url[Position::BeforeHost..Position::AfterPort];
-        let path = &url[Position::BeforePath..Position::AfterQuery];
-        let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
-        self.http.ask(&HttpRequest { method, host, path, headers, body }, sink)
+        self.http.until_served(describe_response, |http| send_once(http, action, headers, body, sink))
     }
 
     /// Sends a request and returns an error unless it succeeds.
@@ -167,7 +156,7 @@ impl<'a> S3Client<'a> {
 
     /// Number of repeated requests since the last call.
     pub(super) fn take_repeats(&mut self) -> u64 {
-        self.http.take_repeats() + std::mem::take(&mut self.repeats)
+        self.http.take_repeats()
     }
 
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
@@ -365,6 +354,15 @@ impl<'a> S3Client<'a> {
         Ok(Some(words.into_iter().flatten().collect::<Vec<_>>().join(", ")))
     }
 
+    /// Where the bucket copies objects with this prefix to; `None` if nowhere, or if it does not tell.
+    pub(super) fn replicated_to(&mut self, prefix: &str) -> Result<Option<String>> {
+        match self.ask_bucket(&[("replication", "")]) {
+            // Also without a rule.
+            Err(Error::Failed(error)) if error.is::<S3Error>() => Ok(None),
+            rules => Ok(destination(&rules?, prefix)),
+        }
+    }
+
     /// All versions and delete markers below a prefix.
     pub(super) fn versions(&mut self, prefix: &str) -> Result<Vec<ListEntry>> {
         let (mut all, ask) = (Vec::new(), [("versions", ""), ("prefix", prefix)]);
@@ -441,8 +439,8 @@ impl<'a> S3Client<'a> {
     }
 
     /// True if the server refuses this query about the bucket for lack of permission; false if it does not know the query.
-    pub(super) fn denies_of_bucket(&mut self, asked: &'static str) -> Result<bool> {
-        let action = self.of_bucket(&[(asked, "")]);
+    pub(super) fn denies_of_bucket(&mut self, asked: &[(&'static str, &str)]) -> Result<bool> {
+        let action = self.of_bucket(asked);
         let answer = self.send(&action, "", b"", &mut |_| {})?;
         Ok(answer.status == 403 && has_code(&answer, "AccessDenied"))
     }
@@ -452,7 +450,7 @@ impl<'a> S3Client<'a> {
     pub(super) fn knows_us(&mut self) -> Result<()> {
         let action = self.access.bucket.head_bucket(Some(&self.access.credentials));
         // The caller repeats the request itself.
-        let answer = self.send_once(&action, "", b"", &mut |_| {})?;
+        let answer = send_once(&mut self.http, &action, "", b"", &mut |_| {})?;
         if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
     }
 
@@ -514,32 +512,6 @@ fn unknown(error: &anyhow::Error) -> Option<&S3Error> {
     error.downcast_ref::<S3Error>().filter(|refused| refused.is_unknown())
 }
 
-/// The most attempts for a response with this status; `None` if repeating is useless. Rate limits are retried while time
-/// permits, errors of the server or of a gateway twice.
-fn attempts_max(status: u16) -> Option<u32> {
-    const OF_A_LIMIT: u32 = 10;
-    match status {
-        429 | 503 => Some(OF_A_LIMIT),
-        500 | 502 | 504 => Some(3),
-        _ => None,
-    }
-}
-
-/// The error if there was no time for another attempt.
-fn turned_away(answer: &HttpResponse, attempts: u32, patience: Duration) -> Error {
-    let mut said = format!("the server says `{}`, after {attempts} attempts", describe_response(answer));
-    if let Some(asked) = answer.retry_after.filter(|asked| *asked > patience) {
-        said += &format!(
-            ", and asks to wait {} s, where an op may take {} s: try again later, or raise --op-timeout",
-            asked.as_secs(),
-            patience.as_secs_f64()
-        );
-    } else if [429, 503].contains(&answer.status) {
-        said += ": use fewer --workers, or try again later";
-    }
-    Error::Unavailable(anyhow!(said))
-}
-
 /// Status, and the code and message of the protocol's error if present.
 fn describe_response(answer: &HttpResponse) -> String {
     let text = String::from_utf8_lossy(&answer.refusal);
@@ -567,6 +539,44 @@ fn elsewhere(answer: &HttpResponse) -> String {
         said += &format!("; it is served by `{host}`, which s3.url must name: blobwise follows no redirects");
     }
     said
+}
+
+/// The destination of the first rule of a replication that applies to objects with this prefix and without tags.
+fn destination(rules: &str, prefix: &str) -> Option<String> {
+    /// They have a status of their own.
+    const PARTS: [&str; 4] =
+        ["DeleteMarkerReplication", "ExistingObjectReplication", "SourceSelectionCriteria", "Destination"];
+    elements(rules, "Rule").find_map(|rule| {
+        let without = |own: String, part: &&str| match inner(rule, part) {
+            Some(text) => own.replace(&format!("<{part}>{text}</{part}>"), ""),
+            None => own,
+        };
+        let own = PARTS.iter().fold(rule.to_owned(), without);
+        let begin = unescaped(inner(&own, "Prefix").unwrap_or_default());
+        let applies =
+            inner(&own, "Status") == Some("Enabled") && !own.contains("<Tag>") && prefix.starts_with(&begin);
+        applies.then(|| unescaped(inner(rule, "Bucket").unwrap_or_default()))
+    })
+}
+
+/// What to do about an error of the protocol, as the end of an error; empty if its words are enough.
+fn way_out(answer: &HttpResponse) -> &'static str {
+    let text = String::from_utf8_lossy(&answer.refusal);
+    match inner(&text, "Code").unwrap_or_default() {
+        "NoSuchBucket" => "; make the bucket, or name another: blobwise makes none on your server",
+        "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken" => {
+            "; the keys are those of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if they are temporary, AWS_SESSION_TOKEN"
+        }
+        "RequestTimeTooSkewed" => "; set the clock of this machine",
+        "EntityTooLarge" => "; put large blobs in parts: --set s3.multipart=5MiB",
+        code if code.contains("QuotaExceeded") => "; have the quota raised, or use a smaller --corpus-bytes",
+        "InvalidRequest" | "MissingContentMD5"
+            if text.contains("hecksum") || text.contains("Content-MD5") =>
+        {
+            "; it wants a checksum: --set s3.checksum=crc32"
+        }
+        _ => "",
+    }
 }
 
 /// The text of the first element of this name.
@@ -632,6 +642,7 @@ mod tests {
         (answer.status, answer.reason, answer.refusal) = (403, "Forbidden".into(), said.to_vec());
         assert_eq!(describe_response(&answer), "403 Forbidden: RequestTimeTooSkewed: The clocks differ");
         assert!(has_code(&answer, "RequestTimeTooSkewed") && is_missing_blob(&answer));
+        assert!(S3Error::by(&answer).to_string().ends_with("`; set the clock of this machine"));
         (answer.status, answer.reason, answer.refusal) =
             (502, "Bad Gateway".into(), b"<html>no</html>".to_vec());
         assert_eq!(describe_response(&answer), "502 Bad Gateway");
@@ -659,6 +670,25 @@ mod tests {
             S3Error::by(&answer(400, "eu-west-1", "", "")).to_string(),
             "the server says `400`; the bucket is in the region `eu-west-1`: --set s3.region=eu-west-1"
         );
+    }
+
+    #[test]
+    fn a_rule_of_replication_counts_where_it_applies() {
+        let rule = |status: &str, filter: &str| {
+            format!(
+                "<R xmlns='u'><Rule><DeleteMarkerReplication><Status>Enabled</Status></DeleteMarkerReplication><Filter>{filter}</Filter>\
+                 <Status>{status}</Status><Destination><Bucket>arn:aws:s3:::copies</Bucket></Destination></Rule></R>"
+            )
+        };
+        let to = |status, filter| destination(&rule(status, filter), "blobwise-1/");
+        let copies = Some("arn:aws:s3:::copies".to_owned());
+        assert_eq!(to("Enabled", ""), copies);
+        assert_eq!(to("Enabled", "<Prefix>blob</Prefix>"), copies);
+        assert_eq!(to("Enabled", "<Prefix>logs/</Prefix>"), None);
+        assert_eq!(to("Enabled", "<Tag><Key>copy</Key></Tag>"), None);
+        assert_eq!(to("Disabled", ""), None);
+        // What another query is answered with.
+        assert_eq!(destination("<ListBucketResult><Name>shop</Name></ListBucketResult>", ""), None);
     }
 
     #[test]

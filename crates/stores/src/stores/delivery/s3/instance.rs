@@ -184,16 +184,25 @@ pub(super) fn create_prefix(
     }
     remove_stale(client)?;
     let Owner { machine, dir: used_by } = Owner::for_dir(setup.dir);
-    let (mark, words) = (format!("{prefix}{MARK}"), format!("{machine}\n{used_by}\n"));
-    client.put(&mark, words.as_bytes())?;
-    // A server that does not check the permission for deleting a missing object checks it here.
-    client.delete(&mark).map_err(|error| {
-        let bytes = words.len();
-        anyhow!("the bucket takes objects and does not delete them ({error}); `{mark}` ({bytes} B) stays there, for its owner to delete")
-    })?;
-    client.put(&mark, words.as_bytes())?;
     std::fs::write(setup.dir.join(NAME_FILE), &prefix)?;
-    Ok(prefix)
+    let (mark, probe) = (format!("{prefix}{MARK}"), format!("{prefix}probe"));
+    let put = client.put(&mark, format!("{machine}\n{used_by}\n").as_bytes());
+    // A server that does not check the permission for deleting a missing object checks it here. It is not the mark that is deleted:
+    // a run that was killed then would leave versions without a mark.
+    let probed = put.and_then(|()| client.put(&probe, b"")).and_then(|()| {
+        explained(
+            client.delete(&probe),
+            "the bucket takes objects and does not delete them",
+            "allow s3:DeleteObject",
+        )
+    });
+    match probed {
+        Ok(()) => Ok(prefix),
+        Err(why) => Err(match remove_prefix(client, &prefix) {
+            Ok(()) => why,
+            Err(left) => Error::Failed(anyhow!("{why}; {left}")),
+        }),
+    }
 }
 
 /// Refuses a bucket that keeps deleted objects, unless its versions can be listed and deleted too.
@@ -224,12 +233,15 @@ fn check_versions(client: &mut S3Client, prefix: &str) -> Result<()> {
              a bucket without a default retention"
         );
     }
+    if let Some(bucket) = client.replicated_to(prefix)? {
+        bail!(
+            "the bucket is replicated to `{bucket}`, where versions stay that are deleted here, so that nothing is put there: leave \
+             `{OURS}*` out of the rule, {NO_VERSIONS}"
+        );
+    }
     // Deletes a missing version: a server that lacks the permission says so, and nothing is deleted.
-    let none = ListEntry {
-        name: format!("{prefix}{MARK}"),
-        bytes: 0,
-        kind: ListEntryKind::Version("null".to_owned()),
-    };
+    let kind = ListEntryKind::Version("null".to_owned());
+    let none = ListEntry { name: format!("{prefix}{MARK}"), bytes: 0, kind };
     explained(
         client.versions(prefix).map(drop).and_then(|()| client.remove(&none)),
         &format!("{keeps}, and its versions may not be listed and deleted"),
@@ -250,11 +262,8 @@ fn explained<T>(outcome: Result<T>, means: &str, way_out: &str) -> Result<T> {
 
 /// Refuses a bucket in which an unfinished multipart upload could not be found or aborted.
 fn check_uploads(client: &mut S3Client, prefix: &str, largest: u64) -> Result<()> {
-    let none = ListEntry {
-        name: format!("{prefix}{MARK}"),
-        bytes: 0,
-        kind: ListEntryKind::Upload("none".to_owned()),
-    };
+    let kind = ListEntryKind::Upload("none".to_owned());
+    let none = ListEntry { name: format!("{prefix}{MARK}"), bytes: 0, kind };
     let outcome = client.uploads(prefix).map(drop).and_then(|()| match client.remove(&none) {
         // Servers report a missing upload in different ways.
         Err(Error::Failed(error)) if error.downcast_ref().is_some_and(is_no_upload) => Ok(()),
@@ -307,16 +316,28 @@ pub(super) fn remove_prefix(client: &mut S3Client, prefix: &str) -> Result<()> {
     let mark = format!("{prefix}{MARK}");
     for _ in 0..PASSES_MAX {
         let (marks, others): (Vec<_>, Vec<_>) =
-            client.everything(prefix)?.into_iter().partition(|listed| listed.name == mark);
+            everything(client, prefix)?.into_iter().partition(|listed| listed.name == mark);
         let is_last = others.is_empty();
         remove_listed(client, prefix, if is_last { marks } else { others })?;
         if is_last {
             return Ok(());
         }
     }
-    let left = client.everything(prefix)?;
+    let left = everything(client, prefix)?;
     let why = || Error::Failed(anyhow!("the server lists it again after it was removed"));
     left_over(client, prefix, &left.into_iter().map(|listed| (listed, why())).collect::<Vec<_>>())
+}
+
+/// Lists everything below a prefix that is to be removed; tries again as the removal does.
+fn everything(client: &mut S3Client, prefix: &str) -> Result<Vec<ListEntry>> {
+    let mut listed = Vec::new();
+    let all = ListEntry { name: prefix.to_owned(), bytes: 0, kind: ListEntryKind::Object };
+    let left = remove_each([all], client.patience(), |_| {
+        listed = client.everything(prefix)?;
+        Ok(())
+    });
+    left_over(client, prefix, &left)?;
+    Ok(listed)
 }
 
 fn remove_listed(client: &mut S3Client, prefix: &str, listed: Vec<ListEntry>) -> Result<()> {

@@ -29,13 +29,9 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             default: "us-east-1",
             about: "the region that requests are signed for",
         },
-        OptionSpec {
-            name: "multipart",
-            // The protocol requires at least 5 MiB for every part but the last.
-            values: Values::Bytes { min: 5 << 20, max: 5 << 30 },
-            default: "16MiB",
-            about: "blobs above this are put in parts of this size",
-        },
+        // The protocol requires at least 5 MiB for every part but the last.
+        OptionSpec::bytes("multipart", 5 << 20, 5 << 30, "16MiB")
+            .about("blobs above this are put in parts of this size"),
         STYLE,
         CHECKSUM,
         CONNECTION,

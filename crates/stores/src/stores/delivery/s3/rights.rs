@@ -1,6 +1,8 @@
 //! Checks the permissions of a key on the user's bucket before anything is put there, by requests for an object and an upload
 //! that do not exist. Servers check permissions first, so a denied request differs from one that merely fails.
 
+use rusty_s3::S3Action;
+
 use super::client::{BucketAccess, S3Client};
 use super::instance::OURS;
 use crate::store::*;
@@ -15,44 +17,48 @@ pub(super) fn check(
     const NO_UPLOAD: &str = "none";
     let (bucket, credentials) = (&access.bucket, Some(&access.credentials));
     let object = format!("{prefix}none");
-    let mut lacks = MissingPermissions::default();
     let mut list = bucket.list_objects_v2(credentials);
     list.with_prefix(prefix);
-    lacks.of_bucket("s3:ListBucket", client.denies(&list)?);
-    lacks.of_bucket("s3:GetBucketVersioning", client.denies_of_bucket("versioning")?);
-    // Also denied to keys that may not list: only others learn that an object is missing.
-    lacks.of_objects("s3:GetObject", client.denies(&bucket.get_object(credentials, &object))?);
-    lacks.of_objects("s3:PutObject", client.denies(&bucket.upload_part(credentials, &object, 1, NO_UPLOAD))?);
-    lacks.of_objects("s3:DeleteObject", client.denies(&bucket.delete_object(credentials, &object))?);
+    let mut of_bucket = vec![
+        ("s3:ListBucket", client.denies(&list)?),
+        ("s3:GetBucketVersioning", client.denies_of_bucket(&[("versioning", "")])?),
+    ];
+    let mut of_objects = vec![
+        // Also denied to keys that may not list: only others learn that an object is missing.
+        ("s3:GetObject", client.denies(&bucket.get_object(credentials, &object))?),
+        ("s3:PutObject", client.denies(&bucket.upload_part(credentials, &object, 1, NO_UPLOAD))?),
+    ];
     if in_parts {
-        lacks.of_bucket("s3:ListBucketMultipartUploads", client.denies_of_bucket("uploads")?);
+        of_bucket.push(("s3:ListBucketMultipartUploads", client.denies_of_bucket(&[("uploads", "")])?));
         let abort = bucket.abort_multipart_upload(credentials, &object, NO_UPLOAD);
-        lacks.of_objects("s3:AbortMultipartUpload", client.denies(&abort)?);
+        of_objects.push(("s3:AbortMultipartUpload", client.denies(&abort)?));
     }
-    let statement = |rights: Vec<String>, on: &str| Grant {
+    let versioning = client.versioning().ok().flatten();
+    if versioning.is_none() {
+        // Where versions are kept it would make a delete marker, and the probe beside the mark shows it.
+        of_objects.push(("s3:DeleteObject", client.denies(&bucket.delete_object(credentials, &object))?));
+    }
+    // Where a version is deleted by a code only, no right is enough.
+    if versioning.is_some_and(|state| !state.needs_code) {
+        let versions = [("versions", ""), ("prefix", prefix)];
+        let mut version = bucket.delete_object(credentials, &object);
+        version.query_mut().insert("versionId", "null");
+        of_bucket
+            .push(("s3:GetBucketObjectLockConfiguration", client.denies_of_bucket(&[("object-lock", "")])?));
+        of_bucket.push(("s3:ListBucketVersions", client.denies_of_bucket(&versions)?));
+        of_objects.push(("s3:DeleteObjectVersion", client.denies(&version)?));
+    }
+    let statement = |rights: Vec<(&str, bool)>, on: &str| Grant {
         before: "{\"Effect\":\"Allow\",\"Action\":[\"".to_owned(),
-        rights,
+        rights: rights
+            .into_iter()
+            .filter(|(_, is_denied)| *is_denied)
+            .map(|(right, _)| right.to_owned())
+            .collect(),
         between: "\",\"",
         after: format!("\"],\"Resource\":\"arn:aws:s3:::{}{on}\"}}", bucket.name()),
     };
-    let grants = vec![statement(lacks.bucket, ""), statement(lacks.objects, &format!("/{OURS}*"))];
+    let grants = vec![statement(of_bucket, ""), statement(of_objects, &format!("/{OURS}*"))];
     let user = access.credentials.key().to_owned();
     MissingRights { user, by: "these statements of a policy give them", grants, between: "," }.refuse()
-}
-
-/// Missing permissions, in the names of policies.
-#[derive(Default)]
-struct MissingPermissions {
-    bucket: Vec<String>,
-    objects: Vec<String>,
-}
-
-impl MissingPermissions {
-    fn of_bucket(&mut self, right: &str, is_denied: bool) {
-        self.bucket.extend(is_denied.then(|| right.to_owned()));
-    }
-
-    fn of_objects(&mut self, right: &str, is_denied: bool) {
-        self.objects.extend(is_denied.then(|| right.to_owned()));
-    }
 }

@@ -435,9 +435,7 @@ impl ConfigurationInput<'_> {
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         wanted.min(allowed.unwrap_or(u64::MAX))
     }
-}
 
-impl ConfigurationInput<'_> {
     /// It stores its own data, such as an instance id, in our directory.
     fn start_caddy(&self) -> Result<Server> {
         let program = CADDY.find()?;
@@ -485,9 +483,7 @@ impl ConfigurationInput<'_> {
             "apps": apps,
         })
     }
-}
 
-impl ConfigurationInput<'_> {
     fn start_busybox(&self) -> Result<Server> {
         let program = BUSYBOX.find()?;
         let launch = self.launch(&program.path).args(["httpd", "-f", "-p"]);
