@@ -96,6 +96,13 @@ fn server(scheme: &str, url: &str) -> Result<(SubjectKind, Connect)> {
     }
 }
 
+#[cfg(any(
+    feature = "postgres",
+    feature = "mysql",
+    feature = "redis",
+    feature = "mongodb",
+    feature = "mssql"
+))]
 fn connector<A: 'static, I: Inspector + 'static>(address: A, connect: fn(&A) -> Result<I>) -> Connect {
     Box::new(move || Ok(Box::new(connect(&address)?) as Box<dyn Inspector>))
 }

@@ -63,7 +63,7 @@ pub(super) const FREE: &str = "SELECT CAST(MIN(v.available_bytes) AS nvarchar(20
 /// for one without a limit, 10 GB for data in the Express editions (4).
 pub(super) fn left_in_files(of_log: bool) -> String {
     format!(
-        "SELECT CAST(SUM(CAST(CASE WHEN f.growth = 0 THEN f.size \
+        "SELECT CAST(SUM(CAST(CASE WHEN f.growth = 0 OR f.max_size = 0 THEN f.size \
              WHEN f.type = 0 AND CAST(SERVERPROPERTY('EngineEdition') AS int) = 4 THEN 1310720 \
              WHEN f.max_size = -1 THEN 268435456 ELSE f.max_size END AS bigint) \
              - FILEPROPERTY(f.name, 'SpaceUsed')) * 8192 AS nvarchar(20)) \

@@ -368,7 +368,8 @@ fn check_durability(admin: &mut PostgresClient, durability: Durability) -> Resul
     }
     // All users see that a standby is connected, and few what it has. Without any, a commit that waits for one never returns.
     const ALONE: &str = "SELECT setting FROM pg_settings
-        WHERE name = 'synchronous_standby_names' AND setting <> '' AND NOT EXISTS (SELECT FROM pg_stat_replication)";
+        WHERE name = 'synchronous_standby_names' AND setting <> '' AND current_setting('max_wal_senders') <> '0'
+            AND NOT EXISTS (SELECT FROM pg_stat_replication)";
     if let Some(names) = admin.texts(ALONE, &[])?.first() {
         bail!(
             "the server has synchronous_standby_names {names} and no standby, so that class {} is not possible; use --durability none, \

@@ -23,7 +23,7 @@ const TOLD: &str = "SELECT unnest(ARRAY[
     greatest(pg_size_bytes(current_setting('max_wal_size')), pg_size_bytes(current_setting('wal_keep_size', true)))::text,
     CASE WHEN current_setting('log_statement') IN ('mod', 'all') THEN 'log_statement ' || current_setting('log_statement')
         WHEN current_setting('log_min_duration_statement') = '0' THEN 'log_min_duration_statement 0'
-        WHEN coalesce(current_setting('pgaudit.log', true), '') NOT IN ('', 'none') THEN 'pgaudit.log ' || current_setting('pgaudit.log')
+        WHEN current_setting('pgaudit.log', true) ~* '(^|[ ,])(all|write)' THEN 'pgaudit.log ' || current_setting('pgaudit.log')
         ELSE '' END,
     current_setting('max_connections'),
     (current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
