@@ -294,7 +294,8 @@ fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, HttpResponse
 /// The answer of a server that closed the connection before it had read the whole request, because it refuses it; `None` if it sent
 /// none.
 fn early_refusal(mut wire: Wire) -> Option<(Wire, HttpResponse)> {
-    let answer = read_head(&mut wire).ok().filter(|answer| answer.status >= 300)?;
+    // 408 ends a connection that was idle: the request is none of its reasons.
+    let answer = read_head(&mut wire).ok().filter(|answer| answer.status >= 300 && answer.status != 408)?;
     Some((wire, HttpResponse { close: true, ..answer }))
 }
 

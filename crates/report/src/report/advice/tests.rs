@@ -46,13 +46,13 @@ fn told(change: impl Fn(&mut Value)) -> String {
 
 fn in_full(result: &RunResult) -> String {
     let mut text = String::new();
-    super::terminal::whole(&mut text, result, "Summary");
+    terminal::whole(&mut text, result, "Summary");
     text
 }
 
 fn in_short(result: &RunResult) -> String {
     let mut text = String::new();
-    super::terminal::brief(&mut text, result, "Summary");
+    terminal::brief(&mut text, result, "Summary");
     text
 }
 

@@ -4,6 +4,7 @@
 //! A run takes one of a few known keys, its mark, which says who uses it, the random name that all of its blobs' keys begin with,
 //! and how many there may be. Blobs are numbered behind that name, so that a later run can remove those of a killed one.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -98,13 +99,17 @@ impl Mark {
 
     /// Removes every key that a store with this mark may have, the mark last, so that a partial removal can be finished.
     pub(super) fn remove(&self, access: &StoreAccess) -> Result<()> {
-        let prefix = self.prefix();
+        /// A server that is gone, or refuses everything, would otherwise leave an error in memory for each key.
+        const LEFT_MAX: u64 = 1000;
+        let (prefix, removed) = (self.prefix(), Cell::new(0_u64));
         let mut kept: Option<StoreClient> = None;
-        let left = remove_each(0..self.keys, PATIENCE, |id| {
+        let keys = (0..self.keys).take_while(|id| *id < removed.get() + LEFT_MAX);
+        let left = remove_each(keys, PATIENCE, |id| {
             let mut client = kept.take().map_or_else(|| access.connect(), Ok)?;
             client.delete(&prefix, &numbered(*id))?;
             // After an error above its state is unknown.
             kept = Some(client);
+            removed.set(removed.get() + 1);
             Ok(())
         });
         let named = |(id, why): (u64, Error)| (format!("{prefix}{}", numbered(id).as_str()), why);
