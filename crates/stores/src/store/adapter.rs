@@ -246,8 +246,14 @@ impl Adapter {
 
     /// Why one of the programs that these options start is not available; `None` if all are.
     pub fn missing_program(&self, options: &Options) -> Option<anyhow::Error> {
-        let mut started = self.programs.iter().filter(|program| (self.needs.program)(options, program));
-        started.find_map(|program| program.find().err())
+        self.started(options).find_map(|program| program.find().err())
+    }
+
+    /// The programs that these options start.
+    pub fn started<'o>(&self, options: &'o Options) -> impl Iterator<Item = &'static Program> + use<'o> {
+        let starts = self.needs.program;
+        let is_private = self.url(options).is_none();
+        self.programs.iter().filter(move |program| is_private && starts(options, program))
     }
 }
 

@@ -20,8 +20,8 @@ use super::phase_timer::PhaseTimer;
 use super::run_in_this_process;
 use crate::host::control_group::MemoryGroup;
 use crate::host::fork::{Forked, SharedFlag};
-use crate::host::machine;
-use crate::plan::Phase;
+use crate::host::machine::{self, HeldInCache};
+use crate::plan::{Candidate, Phase};
 use crate::result::Fixed;
 use crate::store::Common;
 use crate::units;
@@ -125,6 +125,7 @@ fn attempt(
     tell: &mut dyn FnMut(Option<&str>),
 ) -> Result<Attempt> {
     let group = MemoryGroup::make()?;
+    let _programs = programs_in_cache(subject.candidate);
     let stop = SharedFlag::new()?;
     let (reader, writer) = std::io::pipe().context("no pipe to a process of our own")?;
     let make = |mut writer: PipeWriter| {
@@ -185,6 +186,13 @@ fn attempt(
             Attempt::Done(Box::new(visit))
         }
     })
+}
+
+/// Holds the programs of a candidate's servers in the page cache, charged to this process. Otherwise the group of whichever candidate
+/// reads a program first pays for it, and a server with more program than memory rereads it for ever.
+fn programs_in_cache(candidate: &Candidate) -> Vec<HeldInCache> {
+    let started = candidate.adapter.started(&candidate.options);
+    started.filter_map(|program| HeldInCache::hold(&program.find().ok()?.path)).collect()
 }
 
 /// Time limit for the end of killed processes. One that waits for the disk ends only after its I/O is complete.

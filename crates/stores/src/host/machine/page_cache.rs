@@ -126,6 +126,37 @@ pub(super) fn resident_pages(file: &File) -> (usize, usize) {
     (states.len(), states.iter().filter(|state| **state & 1 == 1).count())
 }
 
+/// A file that stays in the page cache while this is held. Pages that were not there are charged to the control group of the
+/// process that holds them.
+#[derive(Debug)]
+pub struct HeldInCache {
+    map: *mut std::ffi::c_void,
+    len: usize,
+}
+
+impl HeldInCache {
+    /// Reads a whole file and keeps it mapped: the kernel drops no page that a process has mapped. `None` if it cannot be read.
+    #[expect(unsafe_code, reason = "only a mapping keeps pages in the cache")]
+    pub fn hold(path: &Path) -> Option<HeldInCache> {
+        let file = File::open(path).ok()?;
+        let len = usize::try_from(file.metadata().ok()?.len()).ok().filter(|len| *len > 0)?;
+        let flags = rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::POPULATE;
+        // SAFETY: a new mapping at a place of the kernel's choice. It is never read through, so a file that shrinks cannot fault.
+        let map = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0)
+        };
+        Some(HeldInCache { map: map.ok()?, len })
+    }
+}
+
+impl Drop for HeldInCache {
+    #[expect(unsafe_code, reason = "the end of the mapping that it owns")]
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `hold`, and nothing refers to it.
+        unsafe { rustix::mm::munmap(self.map, self.len) }.ok();
+    }
+}
+
 /// Opens a file for reads that bypass the page cache (`O_DIRECT`).
 pub fn open_direct(path: &Path) -> Result<File> {
     use rustix::fs::OFlags;

@@ -316,7 +316,7 @@ impl HttpClient {
 /// The error of an unexpected response, with the way out where the status tells one.
 fn refused(request: &str, answer: &HttpResponse) -> Error {
     let way_out = match answer.status {
-        300..400 => format!(
+        300..=399 => format!(
             "; blobwise follows no redirects: `url` must name where it leads, which is `{}`",
             answer.location
         ),
