@@ -31,6 +31,9 @@ const FOREIGN: &[(&str, &str)] = &[
     ("Unknown error", "the C library, of a number that is no error"),
     ("ddress already in use", "a server's log, which has no other sign of it"),
     ("CLIENT_ERROR unauthenticated", "memcached, whose errors have no codes"),
+    ("out of memory", "the same"),
+    ("open connections", "the same"),
+    ("too large", "the same"),
     (
         "[FATAL] Unable to read page [page id: space=0, page number=5]",
         "the log of a MySQL that did not start",
@@ -41,6 +44,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("write back", "the kernel, of a device that has a cache"),
     ("log starts ", "versitygw's log, which begins with a line that is no request"),
     ("permissions to access", "Redis and Valkey, which refuse keys and commands with one code"),
+    ("max number of clients", "the same, which have one code for most errors"),
+    ("err unknown command", "the same"),
     ("state: running", "InnoDB's monitor, which is a text"),
     ("unsupported startup parameter", "PgBouncer, which has one code for all that it refuses"),
 ];

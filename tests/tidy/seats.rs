@@ -35,6 +35,7 @@ const NAMES_STORES: &[(&str, &str)] = &[
         "crates/stores/src/stores/own",
         "a server of the user's that speaks the protocol of Redis is asked for its room",
     ),
+    ("crates/stores/src/stores/common/removal.rs", "servers that start say so, each by an error of its own"),
     ("crates/stores/src/stores/page", "pages are served by a web server"),
     ("crates/stores/src/wire", "protocols have the names of who speaks them"),
 ];

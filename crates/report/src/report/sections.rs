@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::block::{Block, ReportFormat};
 use super::html::{self, PageData, PageSection};
 use super::markdown;
 use super::section::{Section, new};
-use super::view::warned;
+use super::view::warned::{self, WordedWarning};
 use super::{
     advice, by_size, cite, clients, costs, findings, growth, measured, operating, power_cuts, pressure,
     published, terminal,
@@ -57,7 +58,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .named("Pictures")
         .has(|result| !result.pictures.is_empty())
         .html(html::pictures),
-    new("warnings", "Warnings").more().count(html::warnings_told).html(html::warnings).blocks(warned::blocks),
+    new("warnings", "Warnings").more().count(html::warnings_told).html(html::warnings).blocks(warnings),
     new(PHASES, "Phases").named("Details").figures().html(html::phases_section).blocks(measured::blocks),
     pressure::SECTION,
     clients::SECTION,
@@ -70,6 +71,12 @@ pub(super) const SECTIONS: &[Section] = &[
     new("facts", "What was measured, and with what").named("Data").html(html::facts::section),
     cite::SECTION,
 ];
+
+/// Lists all warnings, for a terminal and for Markdown.
+fn warnings(result: &RunResult, _: ReportFormat) -> Vec<Block> {
+    let all: Vec<String> = warned::all(result).iter().map(WordedWarning::paragraph).collect();
+    if all.is_empty() { Vec::new() } else { vec![Block::List(all)] }
+}
 
 /// Sections in the order of a page: the recommendation first, except after a memory sweep, which it does not cover.
 fn on_page(result: &RunResult) -> Vec<&'static Section> {

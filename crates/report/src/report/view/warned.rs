@@ -2,7 +2,6 @@
 
 use super::describe::expected_false;
 use super::words::placed;
-use crate::report::block::{Block, ReportFormat};
 use crate::result::{RunResult, Severity, Warning, WarningDetails};
 
 /// Maximum number of warnings beside the answer.
@@ -36,12 +35,6 @@ pub(in crate::report) fn all(result: &RunResult) -> Vec<WordedWarning> {
     }));
     all.sort_by_key(|warned| warned.weight);
     all
-}
-
-/// Lists all warnings, for a terminal and for Markdown.
-pub(in crate::report) fn blocks(result: &RunResult, _: ReportFormat) -> Vec<Block> {
-    let all: Vec<String> = all(result).iter().map(WordedWarning::paragraph).collect();
-    if all.is_empty() { Vec::new() } else { vec![Block::List(all)] }
 }
 
 /// Returns the warnings that may invalidate the answer, one sentence with a suggestion each.

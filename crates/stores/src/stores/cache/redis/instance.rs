@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::{Flush, MAXMEMORY, RedisProduct, may_evict};
-use crate::host::machine::uptime;
 use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
@@ -195,7 +194,7 @@ pub(super) fn check_alone(info: &Facts) -> Result<()> {
     );
     ensure!(
         !["slave", "replica"].contains(&told("role")),
-        "the server is a replica, which loses what others than its primary wrote whenever it fetches everything anew: name its primary \
+        "the server is a replica, which loses what others than its primary wrote whenever it fetches everything again: name its primary \
          (`INFO replication` says which that is)"
     );
     Ok(())
@@ -471,13 +470,12 @@ pub(super) fn check_evicts(admin: &mut RedisClient) -> Result<()> {
 pub(super) fn wait_until_idle(admin: &mut RedisClient, patience: Duration) -> Result<()> {
     const POLL: Duration = Duration::from_millis(10);
     const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];
-    let begin = uptime();
-    loop {
+    for _ in 0..patience.as_millis() / POLL.as_millis() {
         let info = info(admin, "persistence")?;
-        let is_idle = AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0"));
-        if is_idle || uptime() - begin > patience {
-            return Ok(());
+        if AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0")) {
+            break;
         }
         std::thread::sleep(POLL);
     }
+    Ok(())
 }

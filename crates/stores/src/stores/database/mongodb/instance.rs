@@ -14,7 +14,7 @@ use crate::stores::common::servers::{OURS, Owner, PlaceKind, START_PATIENCE, STO
 use crate::wire::mongodb::{MongoClient, UNAUTHORIZED, code_of, configure};
 
 /// The collection that marks a database as ours and names its owner.
-const MARK: &str = "made_by_blobwise";
+const MARK_COLLECTION: &str = "made_by_blobwise";
 /// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
 /// Our database in the user's server.
@@ -117,7 +117,7 @@ pub(super) fn mark(admin: &MongoClient, dir: &Path) -> Result<()> {
     DATABASE.keep_name(dir, admin.database().name())?;
     let Owner { machine, dir: used_by } = Owner::for_dir(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
-    let marks = admin.database().collection::<Document>(MARK);
+    let marks = admin.database().collection::<Document>(MARK_COLLECTION);
     admin.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })
 }
 
@@ -154,7 +154,7 @@ pub(super) fn find_database(options: &ClientOptions, dir: &Path) -> Result<Strin
 
 /// The owner of the database; `None` if it does not carry our mark.
 fn owner(admin: &MongoClient) -> Result<Option<Owner>> {
-    let marks = admin.database().collection::<Document>(MARK);
+    let marks = admin.database().collection::<Document>(MARK_COLLECTION);
     let mark = admin.run_while_busy(|| async { marks.find_one(doc! {}).await })?;
     let text = |mark: &Document, name| mark.get_str(name).ok().map(str::to_owned);
     Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
@@ -176,7 +176,7 @@ pub(super) fn remove_stale(options: &ClientOptions) -> Result<()> {
 pub(super) fn drop_database(admin: &MongoClient) -> Result<()> {
     let database = admin.database();
     let names = admin.run_while_busy(|| async { database.list_collection_names().await })?;
-    for name in names.iter().filter(|name| *name != MARK && !name.starts_with("system.")) {
+    for name in names.iter().filter(|name| *name != MARK_COLLECTION && !name.starts_with("system.")) {
         let collection = database.collection::<Document>(name);
         admin.run_while_busy(|| async { collection.drop().await })?;
     }
