@@ -1076,10 +1076,10 @@ fn not_comparable() -> Outcome {
     doctored(&work, "whole", |_| {})?;
     // A failure is no rate, however fast it was.
     doctored(&work, "failed", |result| {
-        result
-            .results
-            .iter_mut()
-            .for_each(|cell| cell.not_ranked = Some(Reason::Failed { why: "3 of 9 ops failed".to_owned() }));
+        for cell in &mut result.results {
+            let why = "3 of 9 ops failed".to_owned();
+            (cell.status, cell.not_ranked) = (Status::Failed, Some(Reason::Failed { why }));
+        }
     })?;
     let said = work.say("compare whole failed").ended(3);
     assert!(said.stdout.contains("not ranked in the new run: failed: 3 of 9 ops failed"), "{}", said.stdout);
