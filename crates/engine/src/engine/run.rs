@@ -383,18 +383,16 @@ impl RunState<'_> {
         }
     }
 
-    /// Returns the moment by which a candidate that grows must be through with its last step: an equal share of what the budget
-    /// leaves once the later rounds of the candidates that are through have taken as long again. Only in round 1; later rounds
-    /// grow as far as that one did.
-    fn grows_until(&self, round: u32) -> Option<Duration> {
-        let is_limited = round == 1 && self.context.plan.text.grow.is_some();
-        let left = self.seconds_left().filter(|_| is_limited)?;
-        let rounds = f64::from(self.records.fixed.rounds.max(1));
-        let through = &self.records.store_rounds;
-        let later = through.iter().map(|visit| visit.seconds).sum::<f64>() * (rounds - 1.0);
-        let to_come = self.subjects().count().saturating_sub(through.len()).max(1) as f64;
-        let share = (left * (1.0 - SPARE) - later) / (to_come * rounds);
-        Some(machine::uptime() + Duration::from_secs_f64(share.max(0.0)))
+    /// Returns the moment by which a candidate that grows must be through with its last step; see [`growth_seconds`].
+    fn grows_until(&self) -> Option<Duration> {
+        let left = self.seconds_left().filter(|_| self.context.plan.text.grow.is_some())?;
+        let seconds = growth_seconds(
+            &self.records.store_rounds,
+            self.subjects().count(),
+            self.records.fixed.rounds,
+            left * (1.0 - SPARE),
+        )?;
+        Some(machine::uptime() + Duration::from_secs_f64(seconds))
     }
 
     fn blobs(&self) -> Vec<(u64, CorpusId)> {
@@ -914,7 +912,7 @@ impl RunState<'_> {
                     patience: None,
                     planned: planned(plan, &self.records, &self.foreseen, &subject),
                     until: self.until(round),
-                    grows_until: self.grows_until(round),
+                    grows_until: self.grows_until(),
                 };
                 let left_out = self.left_out(&subject);
                 let mut tell = |phase: Option<&str>| {
@@ -1118,6 +1116,19 @@ fn service_p50(round: &crate::result::Round) -> Option<f64> {
     Some(whole.value_at_quantile(0.5) as f64)
 }
 
+/// Returns the seconds that one of so many candidates may grow in round 1: an equal share of what the budget leaves once the later
+/// rounds of those that are through have taken as long again. `None` from round 2 on: later rounds, and a first one that is measured
+/// again, grow as far as the first did.
+fn growth_seconds(through: &[StoreRound], candidates: usize, rounds: u32, left: f64) -> Option<f64> {
+    if through.iter().any(|visit| visit.round > 1) {
+        return None;
+    }
+    let rounds = f64::from(rounds.max(1));
+    let later = through.iter().map(|visit| visit.seconds).sum::<f64>() * (rounds - 1.0);
+    let to_come = candidates.saturating_sub(through.len()).max(1) as f64;
+    Some(((left - later) / (to_come * rounds)).max(0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -1318,6 +1329,15 @@ mod tests {
         assert!(records.set_aside.is_empty() && records.probes.iter().all(|probe| !probe.repeated));
         let (records, _) = disturbed_run(2, 4, false);
         assert!(records.set_aside.is_empty(), "with four rounds nothing is quoted");
+    }
+
+    #[test]
+    fn a_first_round_that_is_measured_again_grows_as_far_as_before() {
+        let visit = |round: u32| StoreRound { round, seconds: 10.0, ..StoreRound::default() };
+        assert_eq!(growth_seconds(&[], 2, 5, 100.0), Some(10.0));
+        assert_eq!(growth_seconds(&[visit(1)], 2, 5, 90.0), Some(10.0));
+        assert_eq!(growth_seconds(&[visit(1)], 2, 5, 30.0), Some(0.0));
+        assert_eq!(growth_seconds(&[visit(2), visit(2)], 2, 5, 30.0), None);
     }
 
     #[test]

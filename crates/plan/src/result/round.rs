@@ -358,7 +358,7 @@ named! {
 }
 
 /// One candidate's turn in one round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreRound {
     /// Number of the round.
     pub round: u32,
