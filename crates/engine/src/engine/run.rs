@@ -1116,9 +1116,9 @@ fn service_p50(round: &crate::result::Round) -> Option<f64> {
     Some(whole.value_at_quantile(0.5) as f64)
 }
 
-/// Returns the seconds that one of so many candidates may grow in round 1: an equal share of what the budget leaves once the later
-/// rounds of those that are through have taken as long again. `None` from round 2 on: later rounds, and a first one that is measured
-/// again, grow as far as the first did.
+/// Returns how many seconds the next candidate may spend growing in round 1. The later rounds of candidates that have finished are
+/// expected to take as long as their first, and what then remains of the `left` seconds is split evenly over all rounds of the
+/// others. `None` once a later round has run: later rounds, and a repeat of the first, grow as far as the first did.
 fn growth_seconds(through: &[StoreRound], candidates: usize, rounds: u32, left: f64) -> Option<f64> {
     if through.iter().any(|visit| visit.round > 1) {
         return None;

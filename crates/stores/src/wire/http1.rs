@@ -579,6 +579,7 @@ mod tests {
         assert_eq!(get(&mut http).unwrap().1, "ok");
         assert!(get(&mut http).is_err());
     }
+
     #[cfg(any(feature = "s3", feature = "own"))]
     #[test]
     fn a_server_that_turns_requests_away_is_asked_again_and_not_for_ever() {

@@ -77,7 +77,7 @@ fn of_disk(info: &Facts, saves: bool, dir: &str) -> Vec<ServerLimit> {
     let takes = move |demand: &Demand<'_>| {
         let record = |bytes: u64| bytes + BESIDE_BYTES;
         let log = if has_log { demand.written(record) } else { 0 };
-        // A snapshot, or a log that is written anew, is a file of its own.
+        // The server writes a snapshot or a compacted log to a new file, and keeps the old one until that is complete.
         log + demand.live(record)
     };
     let when_full = "refuses every write";
