@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
+use blobwise::doctor::report::CheckReport;
 use blobwise::host::server::{Launch, Server};
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};
@@ -157,12 +158,14 @@ fn healthy() -> Outcome {
     let subject = subject(&report, SubjectKind::MongoDb);
     let version = subject.version.clone().unwrap_or_default();
     assert!(version.starts_with("FerretDB 1.") && version.contains("says that it is MongoDB"), "{version}");
-    // It tells little of itself: what it does not tell is neither good nor bad.
-    let is_fair = |answer: Answer| [Answer::Ok, Answer::CannotTell].contains(&answer);
-    assert!(subject.lines.iter().all(|line| is_fair(line.answer)), "{:#?}", subject.lines);
-    for told in ["mongo-answer-time", "mongo-blob-columns"] {
-        assert_eq!(line(&report, told).answer, Answer::Ok);
-    }
+    // It tells little of itself: what it does not tell is neither good nor bad. Its answers are slow here, for `strace` stops the
+    // doctor at each system call.
+    let is_fair = |line: &CheckReport| {
+        [Answer::Ok, Answer::CannotTell].contains(&line.answer) || line.check == "mongo-answer-time"
+    };
+    assert!(subject.lines.iter().all(is_fair), "{:#?}", subject.lines);
+    assert!(line(&report, "mongo-answer-time").value.is_some_and(|ns| ns > 0.0));
+    assert_eq!(line(&report, "mongo-blob-columns").answer, Answer::Ok);
     found(&report, "mongo-duplicate-index", Answer::Ok, "none of 3 is covered");
     found(&report, "mongo-long-operations", Answer::CannotTell, "not even this question");
     Ok(())

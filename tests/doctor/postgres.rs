@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
+use blobwise::doctor::report::DoctorReport;
 use blobwise::host::proxy::Proxy;
 use rustix::process::Signal;
 
@@ -199,12 +200,13 @@ fn far_away(theirs: &Theirs, work: &Work) -> Outcome {
     let port: u16 = psql(&theirs.url, "SHOW port")?.parse()?;
     let way = std::time::Duration::from_millis(12);
     let proxy = Proxy::start(([127, 0, 0, 1], port).into(), way)?;
-    assert_eq!(line(&reported(work, &theirs.url, ""), "pg-answer-time").answer, Answer::Ok);
+    // Whether 2 ms are enough on this machine hangs on what runs beside; the way there does not.
+    let shortest = |report: &DoctorReport| line(report, "pg-answer-time").value.unwrap_or(f64::MAX);
+    assert!(shortest(&reported(work, &theirs.url, "")) < way.as_nanos() as f64);
     let url = theirs.url.replace(&format!(":{port}/"), &format!(":{}/", proxy.address().port()));
     let far = reported(work, &url, "");
     found(&far, "pg-answer-time", Answer::Look, "in the middle of");
-    let shortest = line(&far, "pg-answer-time").value.unwrap_or_default();
-    assert!(shortest >= way.as_nanos() as f64, "{shortest}");
+    assert!(shortest(&far) >= way.as_nanos() as f64, "{far:#?}");
     Ok(())
 }
 
