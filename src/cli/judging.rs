@@ -29,7 +29,7 @@ pub struct JudgingFlags {
     request: Option<String>,
     /// Consider only places that offer all of these, such as ranges,transactions
     ///
-    /// They are atomic-puts, durable, largest-blob=SIZE, listing, no-server, one-backup, ranges, several-machines,
+    /// They are atomic-puts, changes, durable, largest-blob=SIZE, listing, no-server, one-backup, ranges, several-machines,
     /// streams and transactions
     #[arg(long, value_name = "A,B")]
     need: Option<String>,

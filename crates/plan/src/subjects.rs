@@ -20,6 +20,7 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
             traits: candidate.traits(),
             serves: Some(serves(candidate, asked)),
             largest_blob: Some(largest_blob(candidate)),
+            changes: Some((candidate.adapter.caps)(&candidate.options).changes),
             own_durability: candidate.own_class(),
             is_one_for_each_client: plan.is_one_for_each_client(candidate),
             transaction: Some(candidate.transaction()).filter(|own| *own != Transaction::default()),
@@ -45,6 +46,8 @@ fn serves(candidate: &Candidate, promise: Promise) -> Vec<Need> {
     let (caps, traits) = ((candidate.adapter.caps)(&candidate.options), candidate.traits());
     let is_served = |need: &Need| match need {
         Need::AtomicPuts => caps.atomic_put,
+        // Recorded in `changes`: older results have no word of it.
+        Need::Changes => false,
         Need::Durable => {
             promise.durability > Durability::None && promise.loss.after_power_cut <= Loss::RecentWrites
         }

@@ -110,6 +110,9 @@ pub struct CandidateResult {
     /// Largest blob that it accepts; absent in results of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_blob: Option<LargestBlob>,
+    /// True if its blobs can be replaced and deleted; absent in results of versions that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<bool>,
     /// Versions and settings, read back from the store.
     pub facts: BTreeMap<String, String>,
     /// Durability class set for this candidate alone.
@@ -163,13 +166,17 @@ impl CandidateResult {
     /// Returns the needs that it does not serve; `None` if the result did not record what it serves.
     pub fn lacks(&self, need: &[Need]) -> Option<Vec<Need>> {
         let serves = self.serves.as_ref()?;
-        let is_unknown = |need: &Need| self.largest_blob.is_none() && need.is_noted_with_largest_blob();
+        let is_unknown = |need: &Need| match need {
+            Need::Changes => self.changes.is_none(),
+            _ => self.largest_blob.is_none() && need.is_noted_with_largest_blob(),
+        };
         if need.iter().any(is_unknown) {
             return None;
         }
         let is_served = |need: &Need| match (*need, self.largest_blob) {
             (Need::LargestBlob(wanted), Some(LargestBlob::Bytes(most))) => wanted <= most,
             (Need::LargestBlob(_), _) => true,
+            (Need::Changes, _) => self.changes == Some(true),
             _ => serves.contains(need),
         };
         Some(need.iter().copied().filter(|need| !is_served(need)).collect())

@@ -26,21 +26,22 @@ fn what_a_candidate_serves_is_what_its_adapter_says() {
     assert!(!in_place[0].contains(&"atomic-puts"), "{in_place:?}");
 }
 
-/// Old results recorded neither the largest blob nor streams, so that both are unknown for them.
+/// Old results recorded neither the largest blob, nor streams, nor changes, so that all are unknown for them.
 #[test]
-fn the_largest_blob_is_held_against_each_limit_and_old_results_say_nothing_of_it() {
-    let plan = PlanText::parse("stores = ['files/hashed', 'sqlite', 'lmdb']").unwrap();
+fn needs_are_held_against_what_is_recorded_and_old_results_say_nothing_of_some() {
+    let plan = PlanText::parse("stores = ['files/hashed', 'sqlite', 'lmdb', 'tar']").unwrap();
     let mut all = candidates(&plan.resolve(true).unwrap());
     let limits: Vec<_> = all.iter().map(|candidate| candidate.largest_blob).collect();
     assert_eq!(limits[0], Some(LargestBlob::Unlimited));
     assert_eq!(limits[1], Some(LargestBlob::Bytes(999_999_000)), "SQLITE_MAX_LENGTH");
-    all[2].largest_blob = None;
+    (all[2].largest_blob, all[2].changes) = (None, None);
     let lacks = |need: &str| {
         let need = [Need::parse(need).unwrap()];
         all.iter().map(|candidate| candidate.lacks(&need).map(|lacks| lacks.len())).collect::<Vec<_>>()
     };
-    assert_eq!(lacks("largest-blob=999999000B"), [Some(0), Some(0), None]);
-    assert_eq!(lacks("largest-blob=999999001B"), [Some(0), Some(1), None]);
-    assert_eq!(lacks("streams"), [Some(0), Some(1), None]);
-    assert_eq!(lacks("ranges"), [Some(0); 3]);
+    assert_eq!(lacks("largest-blob=999999000B"), [Some(0), Some(0), None, Some(0)]);
+    assert_eq!(lacks("largest-blob=999999001B"), [Some(0), Some(1), None, Some(0)]);
+    assert_eq!(lacks("streams"), [Some(0), Some(1), None, Some(0)]);
+    assert_eq!(lacks("changes"), [Some(0), Some(0), None, Some(1)]);
+    assert_eq!(lacks("ranges"), [Some(0); 4]);
 }

@@ -202,7 +202,7 @@ optional_keys! {
         /// relative to it.
         #[arg(skip)]
         pub request: Option<String>,
-        /// Requirements of your program: `atomic-puts`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
+        /// Requirements of your program: `atomic-puts`, `changes`, `durable`, `largest-blob=SIZE`, `listing`, `no-server`, `one-backup`,
         /// `ranges`, `several-machines`, `streams`, `transactions`. The recommendation considers only candidates that meet all
         /// of them.
         #[arg(skip)]

@@ -16,6 +16,8 @@ use crate::units;
 pub enum Need {
     /// Readers never see a partial put.
     AtomicPuts,
+    /// Blobs can be replaced and deleted.
+    Changes,
     /// In the run's durability class, a power cut takes no more than recent writes.
     Durable,
     /// The store accepts blobs of this many bytes.
@@ -40,6 +42,7 @@ impl Need {
     /// All needs except the largest blob, which takes a size; sorted by name.
     pub const ALL: &'static [Need] = &[
         Need::AtomicPuts,
+        Need::Changes,
         Need::Durable,
         Need::Listing,
         Need::NoServer,
@@ -56,6 +59,7 @@ impl Need {
     pub fn name(self) -> &'static str {
         match self {
             Need::AtomicPuts => "atomic-puts",
+            Need::Changes => "changes",
             Need::Durable => "durable",
             Need::LargestBlob(_) => "largest-blob",
             Need::Listing => "listing",
@@ -80,6 +84,7 @@ impl Need {
     pub fn lacking(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Need::AtomicPuts => "a reader may see half of a put",
+            Need::Changes => "no blob can be replaced or deleted",
             Need::Durable => "a power cut may take more than recent writes",
             Need::LargestBlob(bytes) => {
                 return Cow::Owned(format!("it takes no blob of {}", units::bytes(bytes as f64)));
@@ -98,6 +103,7 @@ impl Need {
     pub fn noun(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Need::AtomicPuts => "puts that readers see whole or not at all",
+            Need::Changes => "replacing and deleting blobs",
             Need::Durable => "writes that survive a power cut",
             Need::LargestBlob(bytes) => {
                 return Cow::Owned(format!("blobs of {}", units::bytes(bytes as f64)));
@@ -184,7 +190,7 @@ mod tests {
         }
         assert!(Need::ALL.is_sorted_by_key(|need| need.name()));
         let error = Need::parse("speed").unwrap_err().to_string();
-        assert!(error.contains("durable, largest-blob=4GB, listing"), "{error}");
+        assert!(error.contains("atomic-puts, changes, durable, largest-blob=4GB, listing"), "{error}");
         assert!(error.ends_with("ranges, several-machines, streams, transactions"), "{error}");
     }
 

@@ -85,8 +85,8 @@ fn of_answer<'a, 'r>(rows: &'a [AdviceRow<'r>]) -> Vec<&'a AdviceRow<'r>> {
 /// Needs met by any of these candidates.
 fn served(result: &RunResult, rows: &[&AdviceRow<'_>]) -> Vec<Need> {
     let serves = |need: &Need| {
-        let mut all = rows.iter().filter_map(|row| result.candidate(row.store)?.serves.as_ref());
-        all.any(|serves| serves.contains(need))
+        let mut all = rows.iter().filter_map(|row| result.candidate(row.store)?.lacks(&[*need]));
+        all.any(|lacks| lacks.is_empty())
     };
     Need::ALL.iter().copied().filter(serves).collect()
 }

@@ -283,6 +283,13 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
     }
     let brief = in_short(&result);
     assert!(brief.contains("\n  You give up: access from several machines.\n"), "{brief}");
+    // An archive that only grows is recommended with what it costs.
+    let mut archive = result.clone();
+    for candidate in &mut archive.candidates {
+        candidate.changes = Some(candidate.store != "a");
+    }
+    let given_up = "\n  You give up: replacing and deleting blobs and access from several machines.\n";
+    assert!(in_short(&archive).contains(given_up), "{}", in_short(&archive));
     // Nothing is said if the result does not record what a store meets.
     let mut unknown = result.clone();
     unknown.candidates[2].serves = None;
