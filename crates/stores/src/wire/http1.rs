@@ -54,6 +54,19 @@ pub(crate) struct ConnectionMode {
     pub(crate) timeout: Duration,
 }
 
+impl ConnectionMode {
+    /// A kept connection of HTTP/1.1, over which no request is repeated.
+    pub(crate) fn kept(timeout: Duration) -> ConnectionMode {
+        ConnectionMode {
+            version: HttpVersion::One,
+            keep_alive: true,
+            acknowledge_at_once: false,
+            repeat: false,
+            timeout,
+        }
+    }
+}
+
 /// A kept connection between two requests.
 enum IdleConnection {
     One(Wire),
@@ -427,14 +440,8 @@ mod tests {
 
     fn client(address: SocketAddr, repeat: bool) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let timeout = Duration::from_secs(5);
-        let manners = ConnectionMode {
-            version: HttpVersion::One,
-            keep_alive: true,
-            acknowledge_at_once: true,
-            repeat,
-            timeout,
-        };
+        let kept = ConnectionMode::kept(Duration::from_secs(5));
+        let manners = ConnectionMode { acknowledge_at_once: true, repeat, ..kept };
         HttpConnection::new(Endpoint { address, tls: None }, manners)
     }
 

@@ -581,13 +581,8 @@ mod tests {
 
     fn client(address: SocketAddr) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let manners = ConnectionMode {
-            version: HttpVersion::Two,
-            keep_alive: true,
-            acknowledge_at_once: false,
-            repeat: false,
-            timeout: Duration::from_secs(5),
-        };
+        let kept = ConnectionMode::kept(Duration::from_secs(5));
+        let manners = ConnectionMode { version: HttpVersion::Two, ..kept };
         HttpConnection::new(Endpoint { address, tls: None }, manners)
     }
 

@@ -10,7 +10,7 @@ use url::{Position, Url};
 use super::checksum::Checksum;
 use crate::store::*;
 use crate::wire::http::{HttpRequest, HttpResponse};
-use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection};
 
 /// Validity of a signature: longer than any request waits to be sent.
 const SIGNED_FOR: Duration = Duration::from_secs(600);
@@ -109,14 +109,8 @@ fn send_once<'b, A: S3Action<'b>>(
 
 impl<'a> S3Client<'a> {
     pub(super) fn new(access: &'a BucketAccess) -> S3Client<'a> {
-        let timeout = access.timeout;
-        let manners = ConnectionMode {
-            version: HttpVersion::One,
-            keep_alive: true,
-            acknowledge_at_once: true,
-            repeat: true,
-            timeout,
-        };
+        let kept = ConnectionMode::kept(access.timeout);
+        let manners = ConnectionMode { acknowledge_at_once: true, repeat: true, ..kept };
         S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners) }
     }
 

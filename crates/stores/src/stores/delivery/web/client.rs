@@ -55,8 +55,7 @@ impl WebClient {
             Address::Socket(_) => "localhost".to_owned(),
         };
         // Web servers send head and body together; failed requests are not repeated, so that they are noticed.
-        let manners =
-            ConnectionMode { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
+        let manners = ConnectionMode { version, keep_alive, ..ConnectionMode::kept(timeout) };
         WebClient {
             http: HttpConnection::new(endpoint, manners),
             host,
