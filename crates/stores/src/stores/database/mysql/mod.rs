@@ -142,13 +142,9 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
 pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     name: "mariadb/blob",
     about: "MariaDB: the blob in a LONGBLOB column",
-    kind: Kind::Server,
     programs: &[MARIADBD],
-    options: BLOB_OPTIONS,
     caps: |options| Capabilities { backup: MARIADB_BACKUP, ..caps(options) },
-    loss,
     integrity: |_, _| MARIADB_INTEGRITY,
-    traits: servers::traits,
     memory: mariadb_memory,
     needs: Needs {
         of_machine: |options| certificate::refusal(options, &MARIADBD),
@@ -157,6 +153,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
         ..Needs::NOTHING
     },
     open: |setup| open(setup, MySqlProduct::MariaDb, MySqlLayout::Blob),
+    ..MYSQL_BLOB
 };
 
 pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
