@@ -18,7 +18,6 @@ use super::http2::{ALPN, BodySink, Http2Connection};
 use super::tls::TlsMode;
 use crate::store::*;
 
-/// The most header lines.
 const HEADERS_MAX: usize = 100;
 /// The most bytes of a refusal that are kept.
 const REFUSAL_BYTES: usize = 16 << 10;
@@ -81,7 +80,6 @@ pub(crate) struct HttpConnection {
     /// Buffer of the previous connection, if that was closed.
     spare: Box<[u8]>,
     head: Vec<u8>,
-    /// Number of repeated requests.
     repeats: u64,
 }
 
@@ -95,7 +93,6 @@ impl HttpConnection {
         std::mem::take(&mut self.repeats)
     }
 
-    /// Opens a new connection.
     pub(crate) fn connect(&mut self) -> Result<()> {
         self.kept = None;
         self.kept = Some(match self.manners.version {

@@ -13,7 +13,6 @@ use super::hpack::HpackDecoder;
 use super::http::{HttpRequest, HttpResponse, ended, unanswered};
 use crate::store::*;
 
-/// The connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Name of the protocol in a TLS handshake.
 pub(crate) const ALPN: &[u8] = b"h2";
@@ -53,7 +52,6 @@ const WINDOW: u32 = 65_535;
 const OUR_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes received before the window is extended again.
 const GRANT: u32 = 16 << 20;
-/// The largest stream id.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
 /// Receives pieces of a body, and whether the request was successful.
@@ -62,7 +60,6 @@ pub(crate) type BodySink<'a> = &'a mut dyn FnMut(bool, &[u8]);
 pub(crate) struct Http2Connection {
     wire: Wire,
     fields: HpackDecoder,
-    /// True if the connection uses TLS.
     secure: bool,
     /// Id of the next stream.
     next: u32,

@@ -112,7 +112,6 @@ impl Device {
 }
 
 impl DeviceCounters {
-    /// Adds two sets of counters.
     fn plus(&self, other: &DeviceCounters) -> DeviceCounters {
         DeviceCounters {
             reads: self.reads + other.reads,

@@ -24,7 +24,6 @@ pub(in crate::stores) const MEMCACHED: Program = Program {
     ..Program::plain("memcached", &["--version"], "memcached 1.", "apt-get install memcached")
 };
 
-/// Option: the size of a private server that is smaller than what is put there.
 const MEMORY: OptionSpec = OptionSpec::bytes("memory", 0, 1 << 40, "0").about(
     "memory of a private server (-m), which evicts the items used least recently when that is full; 0: as much as all blobs take",
 );
@@ -81,7 +80,6 @@ struct Memcached {
     expiry: String,
     op_timeout: Duration,
     may_evict: bool,
-    /// The private server.
     instance: Option<MemcachedServer>,
     /// True if another process opened the store.
     joined: bool,
@@ -430,7 +428,6 @@ impl MemcachedClient {
         self.stats("stats settings\r\n")
     }
 
-    /// What the server says of itself.
     fn stats(&mut self, command: &str) -> Result<Facts> {
         self.send(&[command.as_bytes()])?;
         let mut stats = Facts::new();

@@ -89,7 +89,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Fjall { database, blobs, durability: setup.durability, key_form, memtable_bytes }))
 }
 
-/// Interval of polling for background work.
 const POLL: Duration = Duration::from_millis(2);
 
 impl Fjall {

@@ -46,7 +46,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// LMDB's MAXDATASIZE.
 const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
 
 const BACKUP: Backup = Backup::Image(BackupMethod {

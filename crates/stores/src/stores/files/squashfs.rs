@@ -70,7 +70,6 @@ fn refusal() -> Option<anyhow::Error> {
     why_not_mounted().or_else(|| why_not_of_kernel(SYSTEM)).or_else(|| MAKER.find().err()).or_else(no_loop)
 }
 
-/// A mounted image.
 struct Image {
     /// Its root; declared first, so that it is closed before the device is freed.
     root: File,

@@ -100,7 +100,6 @@ impl StoreAccess {
         }
     }
 
-    /// Opens a connection.
     pub(super) fn connect(&self) -> Result<StoreClient> {
         Ok(match self.speaks {
             Protocol::Http => {
@@ -120,7 +119,6 @@ pub(super) fn check_url(speaks: Protocol, url: &str) -> anyhow::Result<()> {
     StoreAccess::of_url(speaks, url, Duration::ZERO).map(drop).context("`url`")
 }
 
-/// One connection.
 pub(super) enum StoreClient {
     Http(Box<HttpClient>),
     Redis(RedisClient),

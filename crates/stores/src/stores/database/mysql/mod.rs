@@ -295,7 +295,6 @@ fn chunked(setup: &Setup) -> MySqlLayout {
     MySqlLayout::Chunked { piece: setup.options.number("piece") as usize }
 }
 
-/// How statements are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StatementProtocol {
     Prepared,
@@ -473,7 +472,6 @@ impl From<mysql::Error> for Error {
     }
 }
 
-/// True if the socket timed out.
 fn is_timeout(error: &mysql::Error) -> bool {
     io_of(error)
         .is_some_and(|io| matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut))
@@ -648,7 +646,6 @@ impl MySql {
         Ok(committed?)
     }
 
-    /// Names of the tables of blobs.
     fn table_names(&self) -> &'static str {
         match self.shape {
             MySqlLayout::Blob => "blobs",

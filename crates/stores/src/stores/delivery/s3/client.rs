@@ -258,7 +258,6 @@ impl<'a> S3Client<'a> {
         }
     }
 
-    /// Lists all objects with this prefix.
     pub(super) fn list(&mut self, prefix: &str, each: &mut dyn FnMut(ListEntry)) -> Result<()> {
         self.pages(prefix, None, &mut |page| {
             page.contents
@@ -496,7 +495,6 @@ pub(super) struct Versioning {
     pub(super) needs_code: bool,
 }
 
-/// The error of an unexpected response.
 fn refused(answer: &HttpResponse) -> Error {
     Error::failed(S3Error::by(answer))
 }

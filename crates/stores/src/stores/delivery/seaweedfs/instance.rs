@@ -23,7 +23,6 @@ use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection};
 /// The number of volumes that SeaweedFS initially creates for blobs without replicas.
 pub(in crate::stores::delivery) const VOLUMES: usize = 7;
 
-/// What a session needs.
 #[derive(Clone)]
 pub(super) struct SeaweedFsAccess {
     pub(super) volumes: Endpoint,

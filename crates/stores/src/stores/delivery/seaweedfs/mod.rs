@@ -140,7 +140,6 @@ fn volume_of(key: &Key) -> usize {
         .fold(0, |sum, digit| (16 * sum + char::from(*digit).to_digit(16).unwrap_or(0) as usize) % VOLUMES)
 }
 
-/// Access that a request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AccessKind {
     Read,
@@ -244,7 +243,6 @@ impl Session for SeaweedFsSession<'_> {
     }
 }
 
-/// The error of an unexpected response.
 fn refused(answer: &HttpResponse) -> Error {
     let said = String::from_utf8_lossy(&answer.refusal);
     Error::Failed(anyhow!("SeaweedFS says `{} {}: {}`", answer.status, answer.reason, said.trim()))

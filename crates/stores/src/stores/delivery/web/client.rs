@@ -64,7 +64,6 @@ impl WebClient {
         }
     }
 
-    /// Opens a new connection.
     pub(super) fn connect(&mut self) -> Result<()> {
         self.http.connect()
     }
@@ -101,7 +100,6 @@ impl WebClient {
     }
 }
 
-/// The error of an unexpected status.
 fn refused(request: &WebRequest<'_>, answer: &HttpResponse) -> Error {
     let text = String::from_utf8_lossy(&answer.refusal);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no text");
