@@ -274,7 +274,6 @@ fn closed(text: &str) -> (&str, &str) {
     text.split_at(text.trim_end_matches(CLOSERS).len())
 }
 
-/// Masks the URLs in a text.
 fn without_urls(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;

@@ -241,7 +241,6 @@ impl Corpus {
         Ok(Corpus { cut: distribution.cut(), ..Corpus::of_sizes(name, &sizes, contents, request.seed) })
     }
 
-    /// Makes blobs of these sizes.
     fn of_sizes(name: &str, sizes: &[u64], contents: Contents, seed: u64) -> Corpus {
         // Keys are hashes of ids, so that none tells the name of an object of a log.
         let digest = |id: u64| xxh3_128_with_seed(&id.to_le_bytes(), seed);

@@ -22,7 +22,6 @@ const BUCKETS: usize = 64 * 64;
 /// Largest size in bytes of an object in the sum of sizes, which must not overflow.
 const WEIGHT_MAX: u64 = 1 << 42;
 
-/// What is known of an object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Object {
     size: Option<u64>,

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use url::Url;
 
 use crate::store::*;
@@ -34,21 +34,17 @@ impl Address {
         }
         let shown = crate::redact::without_passwords(url.as_str());
         let is_secure = url.scheme() == format!("{scheme}s");
-        if url.scheme() != scheme && !is_secure {
-            return Err(Error::Failed(anyhow!("`{shown}` does not begin with `{scheme}://`")));
-        }
+        ensure!(url.scheme() == scheme || is_secure, "`{shown}` does not begin with `{scheme}://`");
         // Brackets are URL syntax and not part of the address.
         let host = url.host_str().filter(|host| !host.is_empty()).map(|host| host.trim_matches(['[', ']']));
-        let host = host.ok_or_else(|| Error::Failed(anyhow!("`{shown}` names no host")))?;
+        let host = host.with_context(|| format!("`{shown}` names no host"))?;
         let (host, port) = (host.to_owned(), url.port().unwrap_or(port));
         if is_secure {
             let request = TlsRequest::from_query(url).with_context(|| format!("`{shown}` cannot be used"))?;
             return Ok(Address::Secure(host, port, request));
         }
         if let Some((name, _)) = url.query_pairs().find(|(name, _)| name.starts_with("ssl_")) {
-            return Err(Error::Failed(anyhow!(
-                "`{shown}` has `{name}`, which is for TLS; that begins with `{scheme}s://`"
-            )));
+            bail!("`{shown}` has `{name}`, which is for TLS; that begins with `{scheme}s://`");
         }
         Ok(Address::Host(host, port))
     }
@@ -228,9 +224,8 @@ impl Wire {
             self.end -= self.begin;
             self.begin = 0;
         }
-        if self.end == self.buffer.len() && self.end > 0 {
-            return Err(Error::Failed(anyhow!("the server's answer is no line of its protocol")));
-        }
+        let has_room = self.end < self.buffer.len() || self.end == 0;
+        ensure!(has_room, "the server's answer is no line of its protocol");
         Ok(())
     }
 
@@ -264,12 +259,9 @@ impl Wire {
 
     /// Reads the line end after a blob of known length; an error if anything else follows.
     pub fn line_end(&mut self) -> Result<()> {
-        let line = self.line()?;
-        if line.is_empty() {
-            return Ok(());
-        }
-        let line = String::from_utf8_lossy(line).into_owned();
-        Err(Error::Failed(anyhow!("`{line}` stands where the blob's end should be")))
+        let line = String::from_utf8_lossy(self.line()?);
+        ensure!(line.is_empty(), "`{line}` stands where the blob's end should be");
+        Ok(())
     }
 
     /// Reads more bytes; an error if the server has closed the connection.

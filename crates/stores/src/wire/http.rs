@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::buffer::ConnectionClosed;
-use crate::store::{Error, Result};
+use crate::store::{Error, Result, bail, ensure};
 
 /// The content type of all blobs.
 pub(crate) const BLOB_TYPE: &str = "application/octet-stream";
@@ -95,14 +95,11 @@ impl HttpResponse {
                 value.parse().with_context(|| format!("the answer's length `{value}` is not a number"))?;
             self.framing = Framing::Length(length);
         } else if is("transfer-encoding") {
-            if !value.eq_ignore_ascii_case("chunked") {
-                return Err(Error::Failed(anyhow!("the answer has the transfer encoding `{value}`")));
-            }
+            let is_chunked = value.eq_ignore_ascii_case("chunked");
+            ensure!(is_chunked, "the answer has the transfer encoding `{value}`");
             self.framing = Framing::Chunked;
         } else if is("content-encoding") {
-            return Err(Error::Failed(anyhow!(
-                "the answer is compressed (`{value}`), which nobody asked for"
-            )));
+            bail!("the answer is compressed (`{value}`), which nobody asked for");
         } else if is("connection") {
             self.close = value.eq_ignore_ascii_case("close");
         } else if is("content-type") {

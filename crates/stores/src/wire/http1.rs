@@ -18,7 +18,6 @@ use super::http2::{ALPN, BodySink, Http2Connection};
 use super::tls::TlsMode;
 use crate::store::*;
 
-/// The most header lines.
 const HEADERS_MAX: usize = 100;
 /// The most bytes of a refusal that are kept.
 const REFUSAL_BYTES: usize = 16 << 10;
@@ -54,6 +53,19 @@ pub(crate) struct ConnectionMode {
     pub(crate) timeout: Duration,
 }
 
+impl ConnectionMode {
+    /// A kept connection of HTTP/1.1, over which no request is repeated.
+    pub(crate) fn kept(timeout: Duration) -> ConnectionMode {
+        ConnectionMode {
+            version: HttpVersion::One,
+            keep_alive: true,
+            acknowledge_at_once: false,
+            repeat: false,
+            timeout,
+        }
+    }
+}
+
 /// A kept connection between two requests.
 enum IdleConnection {
     One(Wire),
@@ -68,7 +80,6 @@ pub(crate) struct HttpConnection {
     /// Buffer of the previous connection, if that was closed.
     spare: Box<[u8]>,
     head: Vec<u8>,
-    /// Number of repeated requests.
     repeats: u64,
 }
 
@@ -82,7 +93,6 @@ impl HttpConnection {
         std::mem::take(&mut self.repeats)
     }
 
-    /// Opens a new connection.
     pub(crate) fn connect(&mut self) -> Result<()> {
         self.kept = None;
         self.kept = Some(match self.manners.version {
@@ -427,14 +437,8 @@ mod tests {
 
     fn client(address: SocketAddr, repeat: bool) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let timeout = Duration::from_secs(5);
-        let manners = ConnectionMode {
-            version: HttpVersion::One,
-            keep_alive: true,
-            acknowledge_at_once: true,
-            repeat,
-            timeout,
-        };
+        let kept = ConnectionMode::kept(Duration::from_secs(5));
+        let manners = ConnectionMode { acknowledge_at_once: true, repeat, ..kept };
         HttpConnection::new(Endpoint { address, tls: None }, manners)
     }
 

@@ -6,14 +6,13 @@
 
 use std::io::{IoSlice, Write};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 
 use super::buffer::Wire;
 use super::hpack::HpackDecoder;
 use super::http::{HttpRequest, HttpResponse, ended, unanswered};
 use crate::store::*;
 
-/// The connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Name of the protocol in a TLS handshake.
 pub(crate) const ALPN: &[u8] = b"h2";
@@ -53,7 +52,6 @@ const WINDOW: u32 = 65_535;
 const OUR_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes received before the window is extended again.
 const GRANT: u32 = 16 << 20;
-/// The largest stream id.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
 /// Receives pieces of a body, and whether the request was successful.
@@ -62,7 +60,6 @@ pub(crate) type BodySink<'a> = &'a mut dyn FnMut(bool, &[u8]);
 pub(crate) struct Http2Connection {
     wire: Wire,
     fields: HpackDecoder,
-    /// True if the connection uses TLS.
     secure: bool,
     /// Id of the next stream.
     next: u32,
@@ -107,9 +104,7 @@ struct Frame {
 impl Http2Connection {
     /// A new connection. With TLS, the server must have agreed to the protocol.
     pub(crate) fn new(wire: Wire, secure: bool) -> Result<Http2Connection> {
-        if secure && wire.protocol() != Some(ALPN) {
-            return Err(Error::Failed(anyhow!("the server does not speak HTTP/2 over TLS")));
-        }
+        ensure!(!secure || wire.protocol() == Some(ALPN), "the server does not speak HTTP/2 over TLS");
         let mut out = PREFACE.to_vec();
         let mut settings = Vec::new();
         for (setting, value) in [(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, OUR_WINDOW)] {
@@ -170,10 +165,7 @@ impl Http2Connection {
             && answer.has_body(request)
             && length != stream.came
         {
-            return Err(Error::Failed(anyhow!(
-                "the stream ended after {} of {length} B of the body",
-                stream.came
-            )));
+            bail!("the stream ended after {} of {length} B of the body", stream.came);
         }
         Ok(Some(answer))
     }
@@ -285,11 +277,11 @@ impl Http2Connection {
                     REFUSED_STREAM => stream.untouched = true,
                     // It has responded and does not want the rest of the body.
                     NO_ERROR if stream.done => {}
-                    _ => return Err(Error::Failed(anyhow!("the server reset the stream with code {code}"))),
+                    _ => bail!("the server reset the stream with code {code}"),
                 }
             }
             GOAWAY => self.goes_away(&frame, stream)?,
-            PUSH_PROMISE => return Err(Error::Failed(anyhow!("the server pushes what nobody asked for"))),
+            PUSH_PROMISE => bail!("the server pushes what nobody asked for"),
             // Priorities, acknowledgements, and unknown types.
             _ => self.wire.lend(frame.length as u64, &mut |_| {})?,
         }
@@ -302,14 +294,10 @@ impl Http2Connection {
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
         if !self.greeted && (kind != SETTINGS || length > FRAME_MAX) {
             let said = String::from_utf8_lossy(&bytes).into_owned();
-            return Err(Error::Failed(anyhow!("the answer is not HTTP/2: it begins with {said:?}")));
+            bail!("the answer is not HTTP/2: it begins with {said:?}");
         }
         self.greeted = true;
-        if length > FRAME_MAX {
-            return Err(Error::Failed(anyhow!(
-                "a frame of {length} B where at most {FRAME_MAX} were agreed"
-            )));
-        }
+        ensure!(length <= FRAME_MAX, "a frame of {length} B where at most {FRAME_MAX} were agreed");
         Ok(Frame { kind, flags, stream: u32::from_be_bytes(stream) & STREAM_MAX, length })
     }
 
@@ -359,9 +347,8 @@ impl Http2Connection {
         let mut is_whole = frame.flags & END_HEADERS != 0;
         while !is_whole {
             let more = self.frame_head()?;
-            if more.kind != CONTINUATION || more.stream != frame.stream {
-                return Err(Error::Failed(anyhow!("the fields of the answer break off")));
-            }
+            let goes_on = more.kind == CONTINUATION && more.stream == frame.stream;
+            ensure!(goes_on, "the fields of the answer break off");
             self.block_part(more.length)?;
             is_whole = more.flags & END_HEADERS != 0;
         }
@@ -382,7 +369,7 @@ impl Http2Connection {
             match answer.status {
                 // The final response follows.
                 100..200 => return Ok(()),
-                0 => return Err(Error::Failed(anyhow!("the answer has no status"))),
+                0 => bail!("the answer has no status"),
                 _ => stream.answer = Some(answer),
             }
         }
@@ -391,9 +378,8 @@ impl Http2Connection {
     }
 
     fn block_part(&mut self, length: usize) -> Result<()> {
-        if self.block.len() + length > BLOCK_MAX {
-            return Err(Error::Failed(anyhow!("the fields of the answer are longer than {BLOCK_MAX} B")));
-        }
+        let fits = self.block.len() + length <= BLOCK_MAX;
+        ensure!(fits, "the fields of the answer are longer than {BLOCK_MAX} B");
         self.wire.lend(length as u64, &mut |piece| self.block.extend_from_slice(piece))
     }
 
@@ -428,7 +414,7 @@ impl Http2Connection {
         self.ends = true;
         if code != NO_ERROR {
             let why = String::from_utf8_lossy(why);
-            return Err(Error::Failed(anyhow!("the server ends the connection with code {code}: {why:?}")));
+            bail!("the server ends the connection with code {code}: {why:?}");
         }
         stream.untouched |= last < stream.id;
         Ok(())
@@ -441,21 +427,15 @@ impl Http2Connection {
         }
         let [after] = self.bytes()?;
         let padding = Padding { before: 1, after: after.into() };
-        if padding.before + padding.after > frame.length {
-            return Err(Error::Failed(anyhow!("a frame with more padding than it is long")));
-        }
+        let fits = padding.before + padding.after <= frame.length;
+        ensure!(fits, "a frame with more padding than it is long");
         Ok(padding)
     }
 
     /// Reads a frame that consists of one number.
     fn number<const N: usize>(&mut self, frame: &Frame) -> Result<[u8; N]> {
-        if frame.length != N {
-            return Err(Error::Failed(anyhow!(
-                "a frame of kind {} with {} B instead of {N}",
-                frame.kind,
-                frame.length
-            )));
-        }
+        let Frame { kind, length, .. } = *frame;
+        ensure!(length == N, "a frame of kind {kind} with {length} B instead of {N}");
         self.bytes()
     }
 
@@ -598,13 +578,8 @@ mod tests {
 
     fn client(address: SocketAddr) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let manners = ConnectionMode {
-            version: HttpVersion::Two,
-            keep_alive: true,
-            acknowledge_at_once: false,
-            repeat: false,
-            timeout: Duration::from_secs(5),
-        };
+        let kept = ConnectionMode::kept(Duration::from_secs(5));
+        let manners = ConnectionMode { version: HttpVersion::Two, ..kept };
         HttpConnection::new(Endpoint { address, tls: None }, manners)
     }
 

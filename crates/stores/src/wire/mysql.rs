@@ -100,7 +100,6 @@ fn connected(opts: OptsBuilder, mode: TlsMode) -> Result<(Conn, bool)> {
     Ok((Conn::new(opts.ssl_opts(None::<SslOpts>)).map_err(plainly)?, false))
 }
 
-/// Why TLS failed, if it did.
 fn reason_of_tls(error: &Error) -> Option<String> {
     match error {
         Error::DriverError(DriverError::TlsNotSupported) => {

@@ -203,7 +203,7 @@ impl<'a> CandidateRun<'a> {
     /// Share of the store's files that is in the page cache. Where each blob has a file, a part of them stands for all.
     pub(in crate::engine) fn resident_share(&self) -> f64 {
         let files = if self.caps().inodes.each_blob > 0 { self.reach() as u64 } else { 1 };
-        machine::resident_share_of_every(&self.dir, files.div_ceil(RESIDENCY_BLOBS_MAX) as usize)
+        machine::resident(&self.dir, files.div_ceil(RESIDENCY_BLOBS_MAX) as usize).0
     }
 
     /// Records a measured phase and returns its outcome.
@@ -270,7 +270,7 @@ impl<'a> CandidateRun<'a> {
         round.mapped_bytes = memory.mapped_bytes;
         let mut resident_bytes = 0;
         if self.caps().persistent && self.subject.corpus.blobs() <= RESIDENCY_BLOBS_MAX {
-            let (share, bytes) = machine::resident(&self.dir);
+            let (share, bytes) = machine::resident(&self.dir, 1);
             (round.page_cache_share, resident_bytes) = (Some(share), bytes);
         }
         round.memory = self.memory_of_group(resident_bytes)?;

@@ -20,7 +20,7 @@ use super::phase_timer::PhaseTimer;
 use super::run_in_this_process;
 use crate::host::control_group::MemoryGroup;
 use crate::host::fork::{Forked, SharedFlag};
-use crate::host::machine::{self, HeldInCache};
+use crate::host::machine::{self, FileMapping};
 use crate::plan::{Candidate, Phase};
 use crate::result::Fixed;
 use crate::store::Common;
@@ -190,9 +190,9 @@ fn attempt(
 
 /// Holds the programs of a candidate's servers in the page cache, charged to this process. Otherwise the group of whichever candidate
 /// reads a program first pays for it, and a server with more program than memory rereads it for ever.
-fn programs_in_cache(candidate: &Candidate) -> Vec<HeldInCache> {
+fn programs_in_cache(candidate: &Candidate) -> Vec<FileMapping> {
     let started = candidate.adapter.started(&candidate.options);
-    started.filter_map(|program| HeldInCache::hold(&program.find().ok()?.path)).collect()
+    started.filter_map(|program| FileMapping::hold_in_cache(&program.find().ok()?.path)).collect()
 }
 
 /// Time limit for the end of killed processes. One that waits for the disk ends only after its I/O is complete.

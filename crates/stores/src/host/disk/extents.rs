@@ -34,7 +34,7 @@ struct Fiemap {
 }
 
 /// `struct fiemap_extent`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct FiemapExtent {
     logical: u64,
@@ -47,14 +47,6 @@ struct FiemapExtent {
 
 #[expect(unsafe_code, reason = "extents are asked for by ioctl")]
 fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Fiemap> {
-    let none = FiemapExtent {
-        logical: 0,
-        physical: 0,
-        length: 0,
-        reserved: [0; 2],
-        flags: 0,
-        reserved_more: [0; 3],
-    };
     let mut asked = Fiemap {
         start,
         length: u64::MAX - start,
@@ -62,7 +54,7 @@ fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Fiemap> {
         mapped: 0,
         count: AT_ONCE as u32,
         reserved: 0,
-        extents: [none; AT_ONCE],
+        extents: [FiemapExtent::default(); AT_ONCE],
     };
     // SAFETY: the request reads and writes a `Fiemap` with room for as many extents as it says, which lives during the call.
     match unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut asked) } {

@@ -98,7 +98,6 @@ fn hash(block: &[u8]) -> BlockHash {
     Sha256::digest(block).into()
 }
 
-/// A copy of one image.
 #[derive(Debug)]
 struct FileCopy {
     /// The blocks that it holds, at their places.
@@ -175,7 +174,6 @@ impl FileCopy {
 mod tests {
     use super::*;
 
-    /// Writes a block of equal bytes.
     fn write(image: &File, number: usize, byte: u8) {
         let mut buffer = AlignedBuffer::new(BLOCK);
         buffer.first(BLOCK).fill(byte);

@@ -19,7 +19,6 @@ use super::watchdog::Watchdog;
 use crate::host::fork::Forked;
 use crate::host::machine;
 
-/// Name of the file.
 const NAME: &str = "disk";
 const FILE: INodeNo = INodeNo(2);
 /// Validity of entries and attributes, which never change.

@@ -59,7 +59,6 @@ impl Watchdog {
         self.words.get()[DUE].store(due, Ordering::SeqCst);
     }
 
-    /// True if it aborted the connection.
     pub(super) fn has_bitten(&self) -> bool {
         self.words.get()[BITTEN].load(Ordering::SeqCst) > 0
     }

@@ -74,10 +74,9 @@ impl Device {
     /// its own part is seen.
     pub fn disk_io(&self) -> Option<Io> {
         let of = |sys: &PathBuf| {
-            let stat = if is_partition(sys) { "../stat" } else { "stat" };
-            let text = read(sys.join(stat))?;
-            let sectors = |field: usize| text.split_whitespace().nth(field)?.parse::<u64>().ok();
-            Some(Io { read_bytes: sectors(2)? * 512, written_bytes: sectors(6)? * 512 })
+            let disk = if is_partition(sys) { sys.join("..") } else { sys.clone() };
+            let DeviceCounters { read_bytes, written_bytes, .. } = counters(&disk)?;
+            Some(Io { read_bytes, written_bytes })
         };
         self.sys.iter().map(of).reduce(|all, more| Some(all?.plus(&more?)))?
     }
@@ -113,7 +112,6 @@ impl Device {
 }
 
 impl DeviceCounters {
-    /// Adds two sets of counters.
     fn plus(&self, other: &DeviceCounters) -> DeviceCounters {
         DeviceCounters {
             reads: self.reads + other.reads,

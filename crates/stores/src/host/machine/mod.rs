@@ -27,8 +27,8 @@ pub use self::mount::{
     remembers_deletions, room, spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
-    AlignedBuffer, AllocatedBytes, HeldInCache, allocated, can_drop_caches, drop_caches, evict, evict_file,
-    host_caches, is_resident, open_direct, resident, resident_share, resident_share_of_every,
+    AlignedBuffer, AllocatedBytes, FileMapping, allocated, can_drop_caches, drop_caches, evict, evict_file,
+    host_caches, is_resident, open_direct, resident, resident_share,
 };
 pub use self::ports::{free_listener, ports_in_words, wait_for_ports};
 pub use self::preload::ReplacedFlushes;

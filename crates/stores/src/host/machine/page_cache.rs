@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::processor::uptime;
 
@@ -67,20 +68,12 @@ pub fn evict_file(path: &Path) {
 
 /// Share of the pages of all files below a directory that are in the page cache (mincore).
 pub fn resident_share(dir: &Path) -> f64 {
-    resident_share_of_every(dir, 1)
+    resident(dir, 1).0
 }
 
-/// Like [`resident_share`], of every n-th file only: each file has to be opened, which takes long if there are millions.
-pub fn resident_share_of_every(dir: &Path, every: usize) -> f64 {
-    resident_of_every(dir, every).0
-}
-
-/// Share of the files' pages below a directory that are in the page cache, and the bytes of these pages.
-pub fn resident(dir: &Path) -> (f64, u64) {
-    resident_of_every(dir, 1)
-}
-
-fn resident_of_every(dir: &Path, every: usize) -> (f64, u64) {
+/// Like [`resident_share`], with the bytes of the pages that are there, of every n-th file only: each file has to be opened, which
+/// takes long if there are millions.
+pub fn resident(dir: &Path, every: usize) -> (f64, u64) {
     let (mut pages, mut resident) = (0, 0);
     let files = below(dir).filter(|entry| entry.file_type().is_file());
     for entry in files.step_by(every.max(1)) {
@@ -99,61 +92,48 @@ pub fn is_resident(file: &File) -> bool {
 }
 
 /// Number of pages of a file, and how many of them are in the page cache.
-#[expect(unsafe_code, reason = "mincore needs a mapping of the file")]
+#[expect(unsafe_code, reason = "mincore has no safe wrapper")]
 pub(super) fn resident_pages(file: &File) -> (usize, usize) {
-    let len = file.metadata().map_or(0, |metadata| metadata.len() as usize);
-    if len == 0 {
-        return (0, 0);
-    }
-    let page = rustix::param::page_size();
-    let mut states = vec![0_u8; len.div_ceil(page)];
-    // SAFETY: the mapping is only ever passed to mincore and munmap, never read through, so a file that shrinks
-    // meanwhile cannot fault; `states` has a byte for each page of `len`.
-    let asked = unsafe {
-        let flags = rustix::mm::MapFlags::SHARED;
-        let Ok(map) =
-            rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0)
-        else {
-            return (0, 0);
-        };
-        let asked = libc::mincore(map, len, states.as_mut_ptr());
-        rustix::mm::munmap(map, len).ok();
-        asked
-    };
+    let Some(mapping) = FileMapping::new(file, MapFlags::empty()) else { return (0, 0) };
+    let mut states = vec![0_u8; mapping.len.div_ceil(rustix::param::page_size())];
+    // SAFETY: `states` has a byte for each page of the mapping.
+    let asked = unsafe { libc::mincore(mapping.address, mapping.len, states.as_mut_ptr()) };
     if asked != 0 {
         return (0, 0);
     }
     (states.len(), states.iter().filter(|state| **state & 1 == 1).count())
 }
 
-/// A file that stays in the page cache while this is held. Pages that were not there are charged to the control group of the
-/// process that holds them.
+/// A mapping of a whole file. It is never read through, so a file that shrinks meanwhile cannot fault.
 #[derive(Debug)]
-pub struct HeldInCache {
-    map: *mut std::ffi::c_void,
+pub struct FileMapping {
+    address: *mut std::ffi::c_void,
     len: usize,
 }
 
-impl HeldInCache {
-    /// Reads a whole file and keeps it mapped: the kernel drops no page that a process has mapped. `None` if it cannot be read.
-    #[expect(unsafe_code, reason = "only a mapping keeps pages in the cache")]
-    pub fn hold(path: &Path) -> Option<HeldInCache> {
-        let file = File::open(path).ok()?;
+impl FileMapping {
+    /// Reads a whole file, which stays in the page cache while this is held: the kernel drops no page that a process has mapped. Pages
+    /// that were not there are charged to the control group of this process. `None` if it cannot be read.
+    pub fn hold_in_cache(path: &Path) -> Option<FileMapping> {
+        FileMapping::new(&File::open(path).ok()?, MapFlags::POPULATE)
+    }
+
+    /// `None` for a file that is empty or cannot be mapped.
+    #[expect(unsafe_code, reason = "mapping a file has no safe wrapper")]
+    fn new(file: &File, flags: MapFlags) -> Option<FileMapping> {
         let len = usize::try_from(file.metadata().ok()?.len()).ok().filter(|len| *len > 0)?;
-        let flags = rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::POPULATE;
-        // SAFETY: a new mapping at a place of the kernel's choice. It is never read through, so a file that shrinks cannot fault.
-        let map = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0)
-        };
-        Some(HeldInCache { map: map.ok()?, len })
+        let (access, flags) = (ProtFlags::READ, MapFlags::SHARED | flags);
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let address = unsafe { mmap(std::ptr::null_mut(), len, access, flags, file, 0) }.ok()?;
+        Some(FileMapping { address, len })
     }
 }
 
-impl Drop for HeldInCache {
+impl Drop for FileMapping {
     #[expect(unsafe_code, reason = "the end of the mapping that it owns")]
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `hold`, and nothing refers to it.
-        unsafe { rustix::mm::munmap(self.map, self.len) }.ok();
+        // SAFETY: the mapping was made by `new`, and nothing refers to it.
+        unsafe { munmap(self.address, self.len) }.ok();
     }
 }
 

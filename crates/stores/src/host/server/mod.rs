@@ -482,7 +482,6 @@ pub fn run_unless_stopped(launch: &Launch, patience: Duration, stop: &AtomicBool
     }
 }
 
-/// Number of processes below a process.
 fn started_by(pid: i32) -> usize {
     tree(pid).len() - 1
 }

@@ -44,7 +44,7 @@ impl Memory {
 
 impl Store for Memory {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(MemorySession { store: self }))
+        Ok(Box::new(self))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -56,26 +56,22 @@ impl Store for Memory {
     }
 }
 
-struct MemorySession<'a> {
-    store: &'a Memory,
-}
-
-impl Session for MemorySession<'_> {
+impl Session for &Memory {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         let blob = blob.to_vec();
-        self.store.shard(key).write().unwrap_or_else(PoisonError::into_inner).insert(key.hex, blob);
+        self.shard(key).write().unwrap_or_else(PoisonError::into_inner).insert(key.hex, blob);
         Ok(())
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let shard = self.store.shard(key).read().unwrap_or_else(PoisonError::into_inner);
+        let shard = self.shard(key).read().unwrap_or_else(PoisonError::into_inner);
         let Some(blob) = shard.get(&key.hex) else { return Ok(false) };
         sink(span.slice_of(blob));
         Ok(true)
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        self.store.shard(key).write().unwrap_or_else(PoisonError::into_inner).remove(&key.hex);
+        self.shard(key).write().unwrap_or_else(PoisonError::into_inner).remove(&key.hex);
         Ok(())
     }
 
@@ -84,7 +80,7 @@ impl Session for MemorySession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        for shard in &self.store.shards {
+        for shard in &self.shards {
             for hex in shard.read().unwrap_or_else(PoisonError::into_inner).keys() {
                 each(std::str::from_utf8(hex).unwrap_or_default());
             }

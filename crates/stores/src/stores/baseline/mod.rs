@@ -8,7 +8,6 @@ mod memory;
 mod null;
 pub(super) mod raw;
 
-/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&null::ADAPTER),
     Entry::Ready(&memory::ADAPTER),

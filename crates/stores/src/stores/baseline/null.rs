@@ -54,7 +54,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 
 impl Store for Null {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(NullSession { store: self }))
+        Ok(Box::new(self))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -66,17 +66,13 @@ impl Store for Null {
     }
 }
 
-struct NullSession<'a> {
-    store: &'a Null,
-}
-
-impl NullSession<'_> {
+impl Null {
     fn slot(&self, key: &Key) -> Result<&AtomicU32> {
-        self.store.lens.get(key.id as usize).ok_or(Error::Unsupported("a key beyond keys_max"))
+        self.lens.get(key.id as usize).ok_or(Error::Unsupported("a key beyond keys_max"))
     }
 }
 
-impl Session for NullSession<'_> {
+impl Session for &Null {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         LIMIT.check(blob)?;
         self.slot(key)?.store(blob.len() as u32, Ordering::Relaxed);
@@ -88,7 +84,7 @@ impl Session for NullSession<'_> {
         if blob_bytes == ABSENT {
             return Ok(false);
         }
-        sink(&self.store.zeros[..span.len_in(u64::from(blob_bytes)) as usize]);
+        sink(&self.zeros[..span.len_in(u64::from(blob_bytes)) as usize]);
         Ok(true)
     }
 

@@ -214,7 +214,6 @@ impl Raw {
         self.room().give(slot.offset, slot.len.next_multiple_of(self.block_bytes));
     }
 
-    /// Calls `each` for every blob.
     fn each(&self, mut each: impl FnMut(&str, Slot)) {
         for shard in &self.shards {
             for (hex, slot) in shard.read().unwrap_or_else(PoisonError::into_inner).iter() {

@@ -24,7 +24,6 @@ pub(in crate::stores) const MEMCACHED: Program = Program {
     ..Program::plain("memcached", &["--version"], "memcached 1.", "apt-get install memcached")
 };
 
-/// Option: the size of a private server that is smaller than what is put there.
 const MEMORY: OptionSpec = OptionSpec::bytes("memory", 0, 1 << 40, "0").about(
     "memory of a private server (-m), which evicts the items used least recently when that is full; 0: as much as all blobs take",
 );
@@ -65,7 +64,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
 };
 
 /// The largest `-I`, less the overhead of an item: a header of 56 B, the key, and line ends.
-const LIMIT: Limit = Limit { bytes: (1 << 30) - (1 << 10), source: "memcached's largest -I, 1024 MB" };
+const LIMIT: Limit = Limit { bytes: (1 << 30) - ITEM_BYTES, source: "memcached's largest -I, 1024 MB" };
 /// Upper bound of an item's overhead.
 const ITEM_BYTES: u64 = 1 << 10;
 /// Items in the user's server expire after a day, in case a killed run leaves them there.
@@ -81,7 +80,6 @@ struct Memcached {
     expiry: String,
     op_timeout: Duration,
     may_evict: bool,
-    /// The private server.
     instance: Option<MemcachedServer>,
     /// True if another process opened the store.
     joined: bool,
@@ -430,7 +428,6 @@ impl MemcachedClient {
         self.stats("stats settings\r\n")
     }
 
-    /// What the server says of itself.
     fn stats(&mut self, command: &str) -> Result<Facts> {
         self.send(&[command.as_bytes()])?;
         let mut stats = Facts::new();
@@ -634,12 +631,6 @@ impl Session for MemcachedSession<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_largest_blob_fits_the_largest_item() {
-        const LARGEST_ITEM_BYTES: u64 = 1 << 30;
-        assert_eq!(LIMIT.bytes + ITEM_BYTES, LARGEST_ITEM_BYTES);
-    }
 
     #[test]
     fn classes_are_those_that_the_server_makes() {

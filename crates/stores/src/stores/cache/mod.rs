@@ -8,7 +8,6 @@ pub(super) mod memcached;
 #[cfg(feature = "redis")]
 pub(super) mod redis;
 
-/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&directories::RAMDISK),
     line!("memcached", memcached::ADAPTER as "memcached"),

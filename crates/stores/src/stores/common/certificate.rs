@@ -101,7 +101,6 @@ fn make(directory: &Path) -> anyhow::Result<()> {
     run("pkey -in key.pem -pubout -outform DER -out public.der")
 }
 
-/// Option: TLS between a private server and its clients.
 pub(in crate::stores) const TLS: OptionSpec = OptionSpec::flag("tls").about(
     "true: TLS over loopback, certificate and name checked on both sides; false: in plain text over a Unix socket",
 );

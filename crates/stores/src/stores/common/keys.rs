@@ -4,7 +4,6 @@ use std::ops::Deref;
 
 use crate::store::{Error, Key, OptionSpec, Options, Result, Traits};
 
-/// The option that selects the encoding.
 pub(in crate::stores) const KEY: OptionSpec = OptionSpec::choice("key", &["digest", "integer"])
     .about("digest: 32 hexadecimal digits; integer: 8 bytes, most significant first");
 
@@ -30,7 +29,6 @@ impl KeyForm {
         if self == KeyForm::Digest { Ok(()) } else { Err(Error::Unsupported("list")) }
     }
 
-    /// The key's bytes.
     pub(in crate::stores) fn bytes(self, key: &Key) -> KeyBytes<'_> {
         match self {
             KeyForm::Digest => KeyBytes::Digest(&key.hex),

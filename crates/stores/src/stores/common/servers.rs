@@ -43,15 +43,12 @@ pub(in crate::stores) fn connections(workers: usize, by_itself: usize) -> usize 
     by_itself.max(workers + SPARE)
 }
 
-/// Option: one connection per worker, or one per op.
 pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec::choice("connection", &["kept", "per-op"])
     .about("kept: one connection a worker; per-op: every op connects, as scripts without a pool do");
 
-/// Option: delete the row, or only mark it.
 pub(in crate::stores) const DELETE: OptionSpec = OptionSpec::choice("delete", &["now", "lazy"])
     .about("now: the row goes; lazy: it is marked, and goes in the phase `purge`");
 
-/// Option: configuration of a private server.
 pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec::choice("profile", &["tuned", "default"]).about(
     "tuned: its cache is the share of the memory that its vendor says; default: as the vendor ships it",
 );
@@ -62,7 +59,6 @@ pub(in crate::stores) fn split(options: &Options, tuned: CacheRecommendation) ->
     if is_ours && options.text(PROFILE.name) == "tuned" { tuned } else { CacheRecommendation::NO_CACHE }
 }
 
-/// Option: URL of the user's server.
 pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     name: "url",
     values: Values::Url,
@@ -70,7 +66,6 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
     about: "your own server instead of a private one; blobwise uses and removes only what it marked",
 };
 
-/// Option: whether the user's server may make room by throwing away what others keep there.
 pub(in crate::stores) const EVICTS: OptionSpec = OptionSpec::choice("evicts", &["refused", "allowed"])
     .about("allowed: your own server may evict what is there, others' too, to make room for a run's blobs; misses are counted");
 
@@ -128,7 +123,6 @@ pub(in crate::stores) const PIECE: OptionSpec = OptionSpec::choice(
 .default("65536")
 .about("bytes of a piece");
 
-/// Option: a private server, or one shared by candidates.
 pub(in crate::stores) const SERVER: OptionSpec = OptionSpec::choice("server", &["private", "shared"])
     .about("private: one for each store; shared: one for all such candidates of a run, with a schema or a database for each store");
 
@@ -282,7 +276,6 @@ impl PlaceKind {
         Ok(name.with_context(|| format!("the name of our {} is lost", self.0))?)
     }
 
-    /// Refuses a place without our mark.
     pub(in crate::stores) fn check_mark(self, name: &str, is_ours: bool) -> Result<()> {
         ensure!(is_ours, "the {} `{name}` does not carry our mark; it is left alone", self.0);
         Ok(())
@@ -325,7 +318,6 @@ pub(in crate::stores) struct Owner {
 }
 
 impl Owner {
-    /// The owner with this store directory.
     pub(in crate::stores) fn for_dir(dir: &Path) -> Owner {
         let dir = dir.canonicalize().unwrap_or_else(|_missing| dir.to_owned());
         Owner { machine: path_space().to_owned(), dir: dir.to_string_lossy().into_owned() }

@@ -12,7 +12,6 @@ pub(super) mod postgres;
 /// Stores whose name does not begin with their family, with that family.
 pub(super) const OWN_NAMES: &[(&str, &str)] = &[("gridfs", "mongodb")];
 
-/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("postgres", postgres::BYTEA as "postgres/bytea"),
     line!("postgres", postgres::CHUNKED as "postgres/chunked"),

@@ -9,7 +9,6 @@ mod seaweedfs;
 #[cfg(feature = "web")]
 pub(super) mod web;
 
-/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("s3", s3::ADAPTER as "s3"),
     line!("seaweedfs", seaweedfs::ADAPTER as "seaweedfs"),

@@ -89,7 +89,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Fjall { database, blobs, durability: setup.durability, key_form, memtable_bytes }))
 }
 
-/// Interval of polling for background work.
 const POLL: Duration = Duration::from_millis(2);
 
 impl Fjall {
@@ -100,11 +99,19 @@ impl Fjall {
             && self.blobs.sealed_memtable_count() == 0
             && self.database.active_compactions() == 0
     }
+
+    fn flush(&self) -> Result<()> {
+        self.database.persist(PersistMode::SyncAll).map_err(Error::failed)
+    }
+
+    fn after_write(&self) -> Result<()> {
+        if self.durability == Durability::EachWrite { self.flush() } else { Ok(()) }
+    }
 }
 
 impl Store for Fjall {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(FjallSession { store: self }))
+        Ok(Box::new(self))
     }
 
     /// fjall's documentation of `Database::snapshot`: "opens a cross-keyspace snapshot".
@@ -146,23 +153,7 @@ impl Store for Fjall {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        if self.durability != Durability::None {
-            self.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
-        }
-        Ok(())
-    }
-}
-
-struct FjallSession<'a> {
-    store: &'a Fjall,
-}
-
-impl FjallSession<'_> {
-    fn after_write(&self) -> Result<()> {
-        if self.store.durability == Durability::EachWrite {
-            self.store.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
-        }
-        Ok(())
+        if self.durability != Durability::None { self.flush() } else { Ok(()) }
     }
 }
 
@@ -182,16 +173,15 @@ impl reader::Snapshot for FjallReader<'_> {
     }
 }
 
-impl Session for FjallSession<'_> {
+impl Session for &Fjall {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         LIMIT.check(blob)?;
-        self.store.blobs.insert(&*self.store.key_form.bytes(key), blob).map_err(Error::failed)?;
+        self.blobs.insert(&*self.key_form.bytes(key), blob).map_err(Error::failed)?;
         self.after_write()
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let Some(blob) = self.store.blobs.get(&*self.store.key_form.bytes(key)).map_err(Error::failed)?
-        else {
+        let Some(blob) = self.blobs.get(&*self.key_form.bytes(key)).map_err(Error::failed)? else {
             return Ok(false);
         };
         sink(span.slice_of(&blob));
@@ -199,20 +189,17 @@ impl Session for FjallSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        self.store.blobs.remove(&*self.store.key_form.bytes(key)).map_err(Error::failed)?;
+        self.blobs.remove(&*self.key_form.bytes(key)).map_err(Error::failed)?;
         self.after_write()
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.store.durability == Durability::OnSync {
-            self.store.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
-        }
-        Ok(())
+        if self.durability == Durability::OnSync { self.flush() } else { Ok(()) }
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.store.key_form.check_list()?;
-        for entry in self.store.blobs.iter() {
+        self.key_form.check_list()?;
+        for entry in self.blobs.iter() {
             let key = entry.key().map_err(Error::failed)?;
             each(std::str::from_utf8(&key).unwrap_or_default());
         }
@@ -220,24 +207,24 @@ impl Session for FjallSession<'_> {
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
-        let mut batch = self.store.database.batch();
+        let mut batch = self.database.batch();
         for (key, blob) in blobs {
             LIMIT.check(blob)?;
-            batch.insert(&self.store.blobs, &*self.store.key_form.bytes(key), *blob);
+            batch.insert(&self.blobs, &*self.key_form.bytes(key), *blob);
         }
         batch.commit().map_err(Error::failed)?;
         self.after_write()
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let snapshot = self.store.database.snapshot();
-        FjallReader { store: self.store, snapshot }.lend_many(keys, sink)
+        let snapshot = self.database.snapshot();
+        FjallReader { store: self, snapshot }.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        let mut batch = self.store.database.batch();
+        let mut batch = self.database.batch();
         for key in keys {
-            batch.remove(&self.store.blobs, &*self.store.key_form.bytes(key));
+            batch.remove(&self.blobs, &*self.key_form.bytes(key));
         }
         batch.commit().map_err(Error::failed)?;
         self.after_write()

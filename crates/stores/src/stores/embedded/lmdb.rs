@@ -46,7 +46,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
     open,
 };
 
-/// LMDB's MAXDATASIZE.
 const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
 
 const BACKUP: Backup = Backup::Image(BackupMethod {
@@ -150,7 +149,7 @@ fn with_number(error: heed::Error) -> anyhow::Error {
 
 impl Store for Lmdb {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(LmdbSession { store: self }))
+        Ok(Box::new(self))
     }
 
     /// LMDB describes itself as "fully serializable", with "readers don't block writers". A read-only transaction sees the last
@@ -203,10 +202,6 @@ impl Store for Lmdb {
     }
 }
 
-struct LmdbSession<'a> {
-    store: &'a Lmdb,
-}
-
 struct LmdbReader<'a> {
     store: &'a Lmdb,
     snapshot: RoTxn<'a, WithTls>,
@@ -223,13 +218,13 @@ impl Snapshot for LmdbReader<'_> {
     }
 }
 
-impl Session for LmdbSession<'_> {
+impl Session for &Lmdb {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.put_batch(&[(*key, blob)])
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.store.snapshot()?.lend_part(key, span, sink)
+        self.snapshot()?.lend_part(key, span, sink)
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -237,43 +232,40 @@ impl Session for LmdbSession<'_> {
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.store.durability == Durability::OnSync {
-            self.store.has_failed.check()?;
-            self.store.noting(self.store.env.force_sync())?;
+        if self.durability == Durability::OnSync {
+            self.has_failed.check()?;
+            self.noting(self.env.force_sync())?;
         }
         Ok(())
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.store.key_form.check_list()?;
-        let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
-        for entry in self.store.blobs.iter(&snapshot).map_err(from_lmdb)? {
+        self.key_form.check_list()?;
+        let snapshot = self.env.read_txn().map_err(from_lmdb)?;
+        for entry in self.blobs.iter(&snapshot).map_err(from_lmdb)? {
             each(std::str::from_utf8(entry.map_err(from_lmdb)?.0).unwrap_or_default());
         }
         Ok(())
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
-        let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
+        let mut transaction = self.env.write_txn().map_err(from_lmdb)?;
         for (key, blob) in blobs {
             LIMIT.check(blob)?;
-            self.store
-                .blobs
-                .put(&mut transaction, &self.store.key_form.bytes(key), blob)
-                .map_err(from_lmdb)?;
+            self.blobs.put(&mut transaction, &self.key_form.bytes(key), blob).map_err(from_lmdb)?;
         }
-        self.store.noting(transaction.commit())
+        self.noting(transaction.commit())
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        self.store.snapshot()?.lend_many(keys, sink)
+        self.snapshot()?.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
+        let mut transaction = self.env.write_txn().map_err(from_lmdb)?;
         for key in keys {
-            self.store.blobs.delete(&mut transaction, &self.store.key_form.bytes(key)).map_err(from_lmdb)?;
+            self.blobs.delete(&mut transaction, &self.key_form.bytes(key)).map_err(from_lmdb)?;
         }
-        self.store.noting(transaction.commit())
+        self.noting(transaction.commit())
     }
 }

@@ -13,7 +13,6 @@ mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("sqlite", sqlite::ADAPTER as "sqlite"),
     line!("lmdb", lmdb::ADAPTER as "lmdb"),

@@ -107,6 +107,14 @@ impl Redb {
         Ok(transaction)
     }
 
+    /// An empty Immediate commit persists every commit before it.
+    fn persist(&self) -> Result<()> {
+        if self.durability == Durability::OnSync {
+            self.begin(redb::Durability::Immediate)?.commit().map_err(from_redb)?;
+        }
+        Ok(())
+    }
+
     /// Opens the table in a read transaction of its own, which ends when the table is dropped.
     fn snapshot(&self) -> Result<RedbReader> {
         let transaction = self.database.begin_read().map_err(from_redb)?;
@@ -131,7 +139,7 @@ impl Snapshot for RedbReader {
 
 impl Store for Redb {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(RedbSession { store: self }))
+        Ok(Box::new(self))
     }
 
     /// redb's documentation of `begin_read`: it "captures a snapshot of the database, so that only data committed before calling
@@ -167,42 +175,31 @@ impl Store for Redb {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        // Commits what is not persistent yet; dropping the database would do the same but hide a failure.
-        if self.durability == Durability::OnSync {
-            self.begin(redb::Durability::Immediate)?.commit().map_err(from_redb)?;
-        }
-        Ok(())
+        // Dropping the database would do the same but hide a failure.
+        self.persist()
     }
 }
 
-struct RedbSession<'a> {
-    store: &'a Redb,
-}
-
-impl Session for RedbSession<'_> {
+impl Session for &Redb {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.put_batch(&[(*key, blob)])
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.store.snapshot()?.lend_part(key, span, sink)
+        self.snapshot()?.lend_part(key, span, sink)
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
         self.delete_batch(&[*key])
     }
 
-    /// An empty Immediate commit persists every commit before it.
     fn sync(&mut self) -> Result<()> {
-        if self.store.durability == Durability::OnSync {
-            self.store.begin(redb::Durability::Immediate)?.commit().map_err(from_redb)?;
-        }
-        Ok(())
+        self.persist()
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.store.key_form.check_list()?;
-        for entry in self.store.snapshot()?.table.iter().map_err(from_redb)? {
+        self.key_form.check_list()?;
+        for entry in self.snapshot()?.table.iter().map_err(from_redb)? {
             each(std::str::from_utf8(entry.map_err(from_redb)?.0.value()).unwrap_or_default());
         }
         Ok(())
@@ -210,26 +207,26 @@ impl Session for RedbSession<'_> {
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         blobs.iter().try_for_each(|(_, blob)| LIMIT.check(blob))?;
-        let transaction = self.store.begin(level(self.store.durability))?;
+        let transaction = self.begin(level(self.durability))?;
         {
             let mut table = transaction.open_table(BLOBS).map_err(from_redb)?;
             for (key, blob) in blobs {
-                table.insert(&*self.store.key_form.bytes(key), *blob).map_err(from_redb)?;
+                table.insert(&*self.key_form.bytes(key), *blob).map_err(from_redb)?;
             }
         }
         transaction.commit().map_err(from_redb)
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        self.store.snapshot()?.lend_many(keys, sink)
+        self.snapshot()?.lend_many(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        let transaction = self.store.begin(level(self.store.durability))?;
+        let transaction = self.begin(level(self.durability))?;
         {
             let mut table = transaction.open_table(BLOBS).map_err(from_redb)?;
             for key in keys {
-                table.remove(&*self.store.key_form.bytes(key)).map_err(from_redb)?;
+                table.remove(&*self.key_form.bytes(key)).map_err(from_redb)?;
             }
         }
         transaction.commit().map_err(from_redb)

@@ -97,7 +97,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     Ok(Box::new(Rocks { database, durability: setup.durability, key_form, memtable_bytes, blob_files }))
 }
 
-/// Interval of polling for background work.
 const POLL: std::time::Duration = std::time::Duration::from_millis(2);
 
 impl Rocks {

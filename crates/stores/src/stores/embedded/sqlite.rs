@@ -103,7 +103,6 @@ fn loss(options: &Options, durability: Durability) -> Losses {
     Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
-/// File name of the database.
 const FILE: &str = "blobs.sqlite";
 
 struct Sqlite {

@@ -26,7 +26,6 @@ use crate::stores::common::reader::get_each;
 pub(super) struct ArchiveEntry {
     /// Offset of its first byte.
     pub(super) offset: u64,
-    /// Its length in bytes.
     pub(super) len: u64,
     /// CRC-32 of its bytes; 0 in a format without checksums.
     pub(super) crc: u32,
@@ -37,13 +36,10 @@ pub(super) type NamedEntry = ([u8; 32], ArchiveEntry);
 
 /// An archive format that stores blobs as they are.
 pub(super) trait ArchiveFormat: Send + Sync + 'static {
-    /// Name of the archive's file.
     const FILE: &'static str;
     /// Facts of the format.
     const FACTS: &'static [(&'static str, &'static str)];
-    /// The largest blob.
     const LIMIT: Limit;
-    /// True if entries have a CRC-32.
     const HAS_CRC: bool;
 
     /// Appends the header of an entry to `into`; the blob follows it.
@@ -95,7 +91,6 @@ pub(super) fn loss(_options: &Options, durability: Durability) -> Losses {
 
 type Shard = RwLock<HashMap<[u8; 32], ArchiveEntry>>;
 
-/// The end of an archive.
 struct Tail {
     /// Where the entries end.
     end: u64,

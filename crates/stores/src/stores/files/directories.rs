@@ -238,7 +238,11 @@ impl Store for Files {
             return Err(Error::Unsupported("a count of files in memory"));
         }
         let mut totals = (0, 0);
-        add_below(open_directory(&self.base, ".")?, self.layout.depth, &mut totals)?;
+        each_below(&open_directory(&self.base, ".")?, self.layout.depth, &mut |directory, name| {
+            let status = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            totals = (totals.0 + 1, totals.1 + status.st_size as u64);
+            Ok(())
+        })?;
         Ok(totals)
     }
 
@@ -284,13 +288,7 @@ struct FilesSession<'a> {
 
 /// The directories of a key with a trailing slash, such as `ab/cd/`; empty without levels.
 fn directory_of(layout: Layout, key: &Key) -> String {
-    let digits = key.as_str();
-    let mut path = String::with_capacity((layout.width + 1) * layout.depth + 64);
-    for level in 0..layout.depth {
-        path.push_str(&digits[level * layout.width..(level + 1) * layout.width]);
-        path.push('/');
-    }
-    path
+    spell(&mut Vec::new(), layout, key, b"").to_string_lossy().into_owned()
 }
 
 /// The path of a name in the directories of a key as a C string, in a reused buffer.
@@ -315,12 +313,6 @@ fn spell_on<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key, name: &[u8]) -
     path.extend_from_slice(name);
     path.push(0);
     CStr::from_bytes_until_nul(path).unwrap_or_default()
-}
-
-fn path_of(layout: Layout, key: &Key) -> String {
-    let mut path = directory_of(layout, key);
-    path.push_str(key.as_str());
-    path
 }
 
 impl Files {
@@ -380,13 +372,9 @@ impl FilesSession<'_> {
     fn flush_each(&mut self) -> Result<()> {
         let mut directories = std::collections::BTreeSet::from([String::new()]);
         for key in std::mem::take(&mut self.unsynced) {
-            let path = path_of(self.store.layout, &key);
-            match rustix::fs::openat(
-                &self.store.base,
-                &path,
-                OFlags::RDONLY | OFlags::CLOEXEC,
-                Permissions::empty(),
-            ) {
+            let path = spell(&mut self.path, self.store.layout, &key, &key.hex);
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            match rustix::fs::openat(&self.store.base, path, flags, Permissions::empty()) {
                 Ok(file) => rustix::fs::fsync(file)?,
                 // Deleted since; the directory's flush below makes that durable.
                 Err(Errno::NOENT) => {}
@@ -414,7 +402,7 @@ fn is_not_found(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn open_directory(base: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
+fn open_directory(base: impl AsFd, path: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(base, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Permissions::empty())
 }
 
@@ -490,7 +478,8 @@ impl Session for FilesSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        match rustix::fs::unlinkat(&self.store.base, path_of(self.store.layout, key), AtFlags::empty()) {
+        let path = spell(&mut self.path, self.store.layout, key, &key.hex);
+        match rustix::fs::unlinkat(&self.store.base, path, AtFlags::empty()) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(errno.into()),
@@ -512,44 +501,31 @@ impl Session for FilesSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        list_below(open_directory(&self.store.base, ".")?, self.store.layout.depth, each)
+        each_below(&open_directory(&self.store.base, ".")?, self.store.layout.depth, &mut |_, name| {
+            each(&name.to_string_lossy());
+            Ok(())
+        })
     }
 }
 
-fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> Result<()> {
-    for entry in rustix::fs::Dir::read_from(&directory)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy();
-        // Skips drafts and the two dot entries.
-        if name.starts_with('.') {
-            continue;
-        }
-        match entry.file_type() {
-            FileType::Directory if depth > 0 => {
-                list_below(open_directory(&directory, &name)?, depth - 1, each)?
-            }
-            _ => each(&name),
-        }
-    }
-    Ok(())
-}
-
-/// Adds number and bytes of the files below a directory.
-fn add_below(directory: OwnedFd, depth: usize, totals: &mut (u64, u64)) -> Result<()> {
-    for entry in rustix::fs::Dir::read_from(&directory)? {
+/// Passes the name of each blob's file below a directory, with the directory that it is in.
+fn each_below(
+    directory: &OwnedFd,
+    depth: usize,
+    each: &mut dyn FnMut(&OwnedFd, &CStr) -> Result<()>,
+) -> Result<()> {
+    for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name();
+        // Skips drafts and the two dot entries.
         if name.to_bytes().starts_with(b".") {
             continue;
         }
         match entry.file_type() {
             FileType::Directory if depth > 0 => {
-                add_below(open_directory(&directory, &name.to_string_lossy())?, depth - 1, totals)?;
+                each_below(&open_directory(directory, name)?, depth - 1, each)?;
             }
-            _ => {
-                let status = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                *totals = (totals.0 + 1, totals.1 + status.st_size as u64);
-            }
+            _ => each(directory, name)?,
         }
     }
     Ok(())
@@ -560,13 +536,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_spellings_of_a_path_are_the_same() {
+    fn directories_are_named_after_the_first_digits() {
         let key = Key { id: 1, hex: *b"0123456789abcdef0123456789abcdef" };
-        let mut room = Vec::new();
-        for (depth, width) in [(0, 0), (1, 2), (2, 2), (4, 4), (3, 1)] {
-            let layout = Layout { depth, width };
-            assert_eq!(spell(&mut room, layout, &key, &key.hex).to_str().unwrap(), path_of(layout, &key));
-        }
-        assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
+        let of = |depth, width| directory_of(Layout { depth, width }, &key);
+        assert_eq!([of(0, 0), of(1, 2), of(2, 4), of(3, 1)], ["", "01/", "0123/4567/", "0/1/2/"]);
     }
 }

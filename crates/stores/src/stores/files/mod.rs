@@ -9,7 +9,6 @@ mod squashfs;
 mod tar;
 mod zip;
 
-/// The stores of this family.
 pub(super) const TABLE: &[Entry] = &[
     Entry::Ready(&directories::FLAT),
     Entry::Ready(&directories::HASHED),

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::archive::loss;
-use super::directories::BUFFER;
+use super::directories::{BUFFER, FLAT};
 use crate::host::disk::{LoopDevice, why_not_mounted, why_not_of_kernel};
 use crate::host::server::{Launch, Program, run_to_end};
 use crate::store::*;
@@ -28,8 +28,6 @@ use crate::stores::common::lock;
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "squashfs",
     about: "images made by mksquashfs of the blobs that were put, without compression, mounted read-only (as root)",
-    kind: Kind::Files,
-    programs: &[],
     options: &[BUFFER],
     caps: |options| Capabilities {
         changes: false,
@@ -43,11 +41,9 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         ..Capabilities::ONE_BY_ONE
     },
     loss,
-    integrity: |_, _| Integrity::Unchecked,
-    traits: |_| Traits::default(),
-    memory: |_| CacheRecommendation::NO_CACHE,
     needs: Needs { of_machine: |_| refusal(), ..Needs::NOTHING },
     open,
+    ..FLAT
 };
 
 const MAKER: Program =
@@ -74,7 +70,6 @@ fn refusal() -> Option<anyhow::Error> {
     why_not_mounted().or_else(|| why_not_of_kernel(SYSTEM)).or_else(|| MAKER.find().err()).or_else(no_loop)
 }
 
-/// A mounted image.
 struct Image {
     /// Its root; declared first, so that it is closed before the device is freed.
     root: File,

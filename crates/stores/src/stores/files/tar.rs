@@ -7,22 +7,17 @@ use std::fs::File;
 use std::path::Path;
 
 use super::archive::{ArchiveEntry, ArchiveFormat, NamedEntry, caps, loss, open, read_at};
-use super::directories::BUFFER;
+use super::directories::{BUFFER, FLAT};
 use crate::store::*;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "tar",
     about: "a tar file that blobs are appended to, with an index beside it; refuses overwrites and deletes",
-    kind: Kind::Files,
-    programs: &[],
     options: &[BUFFER],
     caps: caps::<Tar>,
     loss,
-    integrity: |_, _| Integrity::Unchecked,
-    traits: |_| Traits::default(),
-    memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs::NOTHING,
     open: open::<Tar>,
+    ..FLAT
 };
 
 const INDEX: &str = "blobs.tar.index";

@@ -7,22 +7,18 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::archive::{ArchiveEntry, ArchiveFormat, NamedEntry, caps, loss, open, read_at};
-use super::directories::BUFFER;
+use super::directories::{BUFFER, FLAT};
 use crate::store::*;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "zip",
     about: "a ZIP file that blobs are appended to as they are, with a central directory; refuses overwrites and deletes",
-    kind: Kind::Files,
-    programs: &[],
     options: &[BUFFER],
     caps: caps::<Zip>,
     loss,
     integrity: |_, _| Integrity::Checksums,
-    traits: |_| Traits::default(),
-    memory: |_| CacheRecommendation::NO_CACHE,
-    needs: Needs::NOTHING,
     open: open::<Zip>,
+    ..FLAT
 };
 
 /// First bytes of a local header, which is before each blob.

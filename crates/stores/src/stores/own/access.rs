@@ -12,7 +12,7 @@ use crate::redact::without_passwords;
 use crate::store::*;
 use crate::wire::buffer::{Address, parse};
 use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};
-use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection};
 use crate::wire::redis::{Login, RedisClient, RedisReply, command_line, parse_url};
 
 /// What a session needs to reach the store.
@@ -100,7 +100,6 @@ impl StoreAccess {
         }
     }
 
-    /// Opens a connection.
     pub(super) fn connect(&self) -> Result<StoreClient> {
         Ok(match self.speaks {
             Protocol::Http => {
@@ -120,7 +119,6 @@ pub(super) fn check_url(speaks: Protocol, url: &str) -> anyhow::Result<()> {
     StoreAccess::of_url(speaks, url, Duration::ZERO).map(drop).context("`url`")
 }
 
-/// One connection.
 pub(super) enum StoreClient {
     Http(Box<HttpClient>),
     Redis(RedisClient),
@@ -219,13 +217,8 @@ pub(super) struct HttpClient {
 
 impl HttpClient {
     fn new(access: StoreAccess) -> HttpClient {
-        let manners = ConnectionMode {
-            version: HttpVersion::One,
-            keep_alive: true,
-            acknowledge_at_once: true,
-            repeat: true,
-            timeout: access.timeout,
-        };
+        let kept = ConnectionMode::kept(access.timeout);
+        let manners = ConnectionMode { acknowledge_at_once: true, repeat: true, ..kept };
         let endpoint = Endpoint { address: access.address.clone(), tls: None };
         let connection = HttpConnection::new(endpoint, manners);
         HttpClient { access, connection, path: String::new(), headers: String::new() }

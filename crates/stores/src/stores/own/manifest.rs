@@ -164,7 +164,6 @@ impl Manifest {
         Ok(())
     }
 
-    /// The durability classes that it declares.
     pub(super) fn classes(&self) -> &'static [Durability] {
         use Durability::{EachWrite, None, OnSync};
         match (self.sync.is_some(), self.added.contains_key(&EachWrite)) {
@@ -227,7 +226,6 @@ fn losses(table: &mut Table) -> Result<BTreeMap<Durability, Losses>> {
     Ok(losses.collect())
 }
 
-/// Refuses keys that are not known.
 fn check_keys<'k>(what: &str, keys: impl Iterator<Item = &'k String>, known: &[&str]) -> Result<()> {
     let mut others = keys.filter(|key| !known.contains(&key.as_str()));
     others.next().map_or(Ok(()), |key| Err(unknown(what, key, known.iter().copied())))

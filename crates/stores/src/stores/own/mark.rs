@@ -120,7 +120,6 @@ impl Mark {
         none_left(&left, |_| self.by_hand(&access.delete_by_hand()))
     }
 
-    /// Removes the mark itself.
     fn remove_own(&self, access: &StoreAccess, key: &str) -> Result<()> {
         let mut client = access.connect()?;
         // Two runs may have taken it at the same moment, of which the other has it.

@@ -12,7 +12,6 @@ use rand::{Rng, SeedableRng};
 pub(super) const SIDE: usize = 16;
 /// Icons per line of the sprite.
 const ACROSS: usize = 8;
-/// Number of different shapes.
 const SHAPES: usize = 8;
 /// Bytes per pixel: red, green, blue, alpha.
 const PIXEL: usize = 4;
@@ -29,7 +28,6 @@ const CHUNK_BYTES: usize = 12;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Icons {
-    /// Number of icons.
     pub(super) count: usize,
     /// Size of each icon's file; `None`: as drawn.
     pub(super) bytes: Option<usize>,

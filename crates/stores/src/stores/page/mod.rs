@@ -164,7 +164,6 @@ fn shown(options: &Options) -> String {
     if bytes > 0 { format!("{many} of {}", units::bytes(bytes as f64)) } else { many }
 }
 
-/// The icons that the options select.
 fn icons_of(options: &Options) -> Icons {
     let (count, bytes) = (options.number(ICON_COUNT.name), options.number(ICON_BYTES.name));
     Icons { count: count.max(1) as usize, bytes: (bytes > 0).then_some(bytes as usize) }

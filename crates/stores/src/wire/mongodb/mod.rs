@@ -56,11 +56,10 @@ pub fn with_journal<T: Send + Sync>(database: &Database, name: &str, journal: bo
 /// Connection options for the user's server.
 pub fn options_of(url: &str) -> Result<ClientOptions> {
     let shown = crate::redact::without_passwords(url);
-    if url.starts_with("mongodb+srv:") {
-        return Err(Error::Failed(anyhow!(
-            "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"
-        )));
-    }
+    ensure!(
+        !url.starts_with("mongodb+srv:"),
+        "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"
+    );
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let parsed = runtime.block_on(async { ClientOptions::parse(url).await });
     let parsed = parsed.map_err(|error| anyhow!(said(&error)));

@@ -5,7 +5,7 @@ pub(crate) mod grammar;
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, bail, ensure};
 use futures_util::TryStreamExt;
 use percent_encoding::percent_decode_str;
 use tiberius::error::Error as Tds;
@@ -37,26 +37,24 @@ impl MsSqlAddress {
     fn parse(text: &str) -> anyhow::Result<MsSqlAddress> {
         const PORT: u16 = 1433;
         let url = url::Url::parse(text)?;
-        if !["mssql", "sqlserver"].contains(&url.scheme()) {
-            return Err(anyhow!("it begins with neither `mssql://` nor `sqlserver://`"));
-        }
+        let is_known = ["mssql", "sqlserver"].contains(&url.scheme());
+        ensure!(is_known, "it begins with neither `mssql://` nor `sqlserver://`");
         if let Some((name, _)) = url.query_pairs().next() {
-            return Err(anyhow!(
+            bail!(
                 "the setting `{name}` is not known; TLS in particular is not spoken: use loopback or a tunnel"
-            ));
+            );
         }
         let plain = |text: &str| -> anyhow::Result<String> {
             Ok(percent_decode_str(text).decode_utf8().context("it is not UTF-8")?.into_owned())
         };
         let host = url.host_str().filter(|host| !host.is_empty()).context("it names no host")?;
-        if url.username().is_empty() {
-            return Err(anyhow!("it names no user, and only logins with a password are known"));
-        }
+        let has_user = !url.username().is_empty();
+        ensure!(has_user, "it names no user, and only logins with a password are known");
         let path = url.path_segments().into_iter().flatten().filter(|part| !part.is_empty());
         let database = match path.collect::<Vec<&str>>().as_slice() {
             [] => None,
             [database] => Some(plain(database)?),
-            _ => return Err(anyhow!("a database's name stands behind the host, and nothing more")),
+            _ => bail!("a database's name stands behind the host, and nothing more"),
         };
         Ok(MsSqlAddress {
             host: host.trim_matches(['[', ']']).to_owned(),

@@ -61,7 +61,6 @@ pub struct PostgresClient<S: Read + Write = Stream> {
     incoming: Incoming,
     /// Buffer in which requests are assembled.
     outgoing: BytesMut,
-    /// Number of statements prepared so far.
     statements: u32,
     /// Process id of the server process, from the greeting.
     greeted_by: Option<u32>,

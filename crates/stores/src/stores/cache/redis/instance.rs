@@ -28,7 +28,6 @@ const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct RedisServer {
     pub(super) server: Server,
     pub(super) address: Address,
-    /// The server's data directory.
     data: PathBuf,
     /// Removed after the server has ended.
     _sockets: SocketDir,
@@ -141,7 +140,6 @@ fn with_tls(tls: &TlsPort) -> Vec<OsString> {
     settings
 }
 
-/// Settings of a private server.
 fn settings(setup: &Setup) -> Vec<String> {
     /// The vendor's defaults are the minimum.
     const BULK_BYTES: u64 = 512 << 20;

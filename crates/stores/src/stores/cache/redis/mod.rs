@@ -51,7 +51,6 @@ const VALKEY_SERVER: RedisProduct = RedisProduct {
     version: "valkey_version",
 };
 
-/// Option: the size of a private server that is smaller than what is put there.
 const MAXMEMORY: OptionSpec = OptionSpec::bytes("maxmemory", 0, 1 << 40, "0").about(
     "memory of a private server, which evicts the keys used least recently when that is full; 0: as much as all blobs take",
 );
@@ -168,7 +167,6 @@ struct Redis {
     may_evict: bool,
     /// The directory in our mark, where the user's server may evict the mark.
     marked_for: Option<PathBuf>,
-    /// The private server.
     instance: Option<RedisServer>,
     /// True if another process opened the store.
     joined: bool,
@@ -230,7 +228,6 @@ fn open(setup: &Setup, flavour: &'static RedisProduct) -> Result<Box<dyn Store>>
 }
 
 impl Redis {
-    /// A store with these connection data.
     fn new(setup: &Setup, flavour: &'static RedisProduct, way: PrefixAccess) -> Redis {
         let PrefixAccess { address, login, name, flush } = way;
         let is_evicted = may_evict(setup.options) && !setup.options.text(URL.name).is_empty();

@@ -21,7 +21,6 @@ pub(super) async fn purge(database: &Database) -> Result<()> {
     blobs.delete_many(doc! { "gone": true }).await.map_err(from_mongo).map(drop)
 }
 
-/// The ops of one session.
 pub(super) struct Documents {
     blobs: Collection<RawDocumentBuf>,
     key_form: KeyForm,

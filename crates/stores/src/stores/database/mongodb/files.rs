@@ -98,7 +98,6 @@ fn among(files: &[FileDocument]) -> Document {
     doc! { "$in": files.iter().map(|file| file.id).collect::<Vec<_>>() }
 }
 
-/// The ops of one session.
 pub(super) struct GridFsOperations {
     /// The driver's GridFS. In class each-write its chunks wait for the journal too, not only the file.
     bucket: GridFsBucket,
@@ -208,7 +207,6 @@ impl GridFsOperations {
         self.remove_chunks(&old).await
     }
 
-    /// Removes the chunks of removed files.
     async fn remove_chunks(&self, files: &[FileDocument]) -> Result<()> {
         if files.is_empty() {
             return Ok(());

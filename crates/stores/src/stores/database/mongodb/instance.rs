@@ -62,7 +62,6 @@ impl MongoServer {
         Ok(instance)
     }
 
-    /// Connection options for it.
     pub(super) fn options(&self) -> ClientOptions {
         options_of_socket(&self.socket())
     }

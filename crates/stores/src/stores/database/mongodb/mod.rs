@@ -38,7 +38,6 @@ const MONGOD: Program = Program {
     install: "apt-get install mongodb-org (with MongoDB's own repository), or name a server with --set mongodb.url=mongodb://HOST",
 };
 
-/// Option: compression of collections on disk.
 const COMPRESSION: OptionSpec = OptionSpec::choice("compression", &["snappy", "none", "zlib", "zstd"])
     .about("what WiredTiger compresses blocks with (snappy is the vendor's default)");
 

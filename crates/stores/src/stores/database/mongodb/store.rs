@@ -26,7 +26,6 @@ pub(super) struct Mongo {
     pub(super) durability: Durability,
     pub(super) blob_bytes_max: u64,
     pub(super) op_timeout: Duration,
-    /// Connection options of sessions.
     pub(super) options: ClientOptions,
     pub(super) database: String,
     /// Admin connection, open as long as the store: sets up, settles, reads facts.

@@ -37,7 +37,6 @@ impl StatementTexts {
     }
 }
 
-/// A key as a statement parameter.
 enum KeyParam<'k> {
     Digest(&'k str),
     Integer(i64),

@@ -30,7 +30,6 @@ pub(super) const TABLE_OPTIONS: &str = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8
 /// The only database of a private server.
 pub(super) const PRIVATE_DATABASE: &str = "store";
 const DATABASE: PlaceKind = PlaceKind("database");
-/// File name of a dump.
 const DUMP_FILE: &str = "dump.sql";
 /// Timeout of dumping and of loading a dump: both grow with the store and are not ops.
 const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
@@ -104,7 +103,6 @@ impl MySqlServer {
         Ok(instance)
     }
 
-    /// Connection options of sessions.
     pub(super) fn opts(&self) -> Result<OptsBuilder> {
         opts_of(&self.socket(), self.tls_port.as_ref())
     }
@@ -642,7 +640,6 @@ pub(super) fn lock_flush(admin: &mut Conn) -> Result<()> {
     if get_lock(admin, FLUSH_LOCK, FLUSH_PATIENCE_S)? { Ok(()) } else { Err(Error::TimedOut) }
 }
 
-/// Ends the turn.
 pub(super) fn unlock_flush(admin: &mut Conn) -> Result<()> {
     Ok(admin.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,))?)
 }

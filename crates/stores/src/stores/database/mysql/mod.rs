@@ -142,13 +142,9 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
 pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     name: "mariadb/blob",
     about: "MariaDB: the blob in a LONGBLOB column",
-    kind: Kind::Server,
     programs: &[MARIADBD],
-    options: BLOB_OPTIONS,
     caps: |options| Capabilities { backup: MARIADB_BACKUP, ..caps(options) },
-    loss,
     integrity: |_, _| MARIADB_INTEGRITY,
-    traits: servers::traits,
     memory: mariadb_memory,
     needs: Needs {
         of_machine: |options| certificate::refusal(options, &MARIADBD),
@@ -157,6 +153,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
         ..Needs::NOTHING
     },
     open: |setup| open(setup, MySqlProduct::MariaDb, MySqlLayout::Blob),
+    ..MYSQL_BLOB
 };
 
 pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
@@ -298,7 +295,6 @@ fn chunked(setup: &Setup) -> MySqlLayout {
     MySqlLayout::Chunked { piece: setup.options.number("piece") as usize }
 }
 
-/// How statements are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StatementProtocol {
     Prepared,
@@ -476,7 +472,6 @@ impl From<mysql::Error> for Error {
     }
 }
 
-/// True if the socket timed out.
 fn is_timeout(error: &mysql::Error) -> bool {
     io_of(error)
         .is_some_and(|io| matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut))
@@ -651,7 +646,6 @@ impl MySql {
         Ok(committed?)
     }
 
-    /// Names of the tables of blobs.
     fn table_names(&self) -> &'static str {
         match self.shape {
             MySqlLayout::Blob => "blobs",

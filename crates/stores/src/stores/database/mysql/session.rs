@@ -17,7 +17,6 @@ pub(super) struct MySqlSession<'s> {
     within: bool,
 }
 
-/// Server error: duplicate key.
 const DUPLICATE_KEY: u16 = 1062;
 /// Server error: too many connections, possibly because of threads that are about to end.
 const NO_CONNECTION_FREE: u16 = 1040;

@@ -118,7 +118,6 @@ impl PostgresServer {
         }
     }
 
-    /// Connection options for it.
     pub(super) fn config(&self, patience: Duration) -> Result<ConnectionParameters> {
         self.config_of_database(DATABASE, patience)
     }
@@ -136,7 +135,6 @@ impl PostgresServer {
         })
     }
 
-    /// Directory of the server's socket.
     pub(super) fn socket_directory(&self) -> &Path {
         self.sockets.path()
     }

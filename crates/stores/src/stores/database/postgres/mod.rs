@@ -289,7 +289,6 @@ struct Postgres {
     key_form: KeyForm,
     lazy_delete: bool,
     durability: Durability,
-    /// Connection options of sessions.
     config: ConnectionParameters,
     /// Admin connection, open as long as the store: sets up, settles, reads facts, and holds the lock that marks the schema as in
     /// use.

@@ -60,6 +60,7 @@ fn mapped() -> BTreeSet<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::machine::FileMapping;
 
     #[test]
     fn what_somebody_has_stays_and_what_nobody_has_goes() {
@@ -69,16 +70,10 @@ mod tests {
         let before = Segments::now();
         std::fs::write(path("new"), [0]).unwrap();
         std::fs::write(path("held"), [0]).unwrap();
-        let held = std::fs::File::open(path("held")).unwrap();
-        let (access, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
-        // SAFETY: the mapping is never read through, and unmapped once.
-        #[expect(unsafe_code, reason = "mapping a file has no safe wrapper")]
-        let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), 1, access, flags, &held, 0) }.unwrap();
+        let held = FileMapping::hold_in_cache(&path("held")).unwrap();
         before.remove_newer();
         let are_there = ["old", "new", "held"].map(|what| path(what).exists());
-        // SAFETY: as above.
-        #[expect(unsafe_code, reason = "unmapping has no safe wrapper")]
-        unsafe { rustix::mm::munmap(map, 1) }.unwrap();
+        drop(held);
         ["old", "held"].iter().for_each(|what| std::fs::remove_file(path(what)).unwrap());
         assert_eq!(are_there, [true, false, true]);
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::wire::postgres::{PostgresClient, Result, StatementParameter};
 
-/// Interval between polls.
 const NAP: Duration = Duration::from_millis(2);
 
 /// The most repetitions while something is due. A vacuum skips pages pinned by another process, such as pages being written, and

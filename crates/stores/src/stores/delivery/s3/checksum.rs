@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 
 use crate::store::*;
 
-/// Option: the checksum in the header `x-amz-checksum-...`.
 pub(super) const CHECKSUM: OptionSpec = OptionSpec::choice("checksum", &["none", "crc32", "sha256"]).about(
     "a checksum of what is put, which the server compares: crc32 is what AWS's own clients send; some buckets demand one",
 );

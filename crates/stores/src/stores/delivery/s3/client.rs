@@ -10,7 +10,7 @@ use url::{Position, Url};
 use super::checksum::Checksum;
 use crate::store::*;
 use crate::wire::http::{HttpRequest, HttpResponse};
-use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection};
 
 /// Validity of a signature: longer than any request waits to be sent.
 const SIGNED_FOR: Duration = Duration::from_secs(600);
@@ -109,14 +109,8 @@ fn send_once<'b, A: S3Action<'b>>(
 
 impl<'a> S3Client<'a> {
     pub(super) fn new(access: &'a BucketAccess) -> S3Client<'a> {
-        let timeout = access.timeout;
-        let manners = ConnectionMode {
-            version: HttpVersion::One,
-            keep_alive: true,
-            acknowledge_at_once: true,
-            repeat: true,
-            timeout,
-        };
+        let kept = ConnectionMode::kept(access.timeout);
+        let manners = ConnectionMode { acknowledge_at_once: true, repeat: true, ..kept };
         S3Client { access, http: HttpConnection::new(access.endpoint.clone(), manners) }
     }
 
@@ -264,7 +258,6 @@ impl<'a> S3Client<'a> {
         }
     }
 
-    /// Lists all objects with this prefix.
     pub(super) fn list(&mut self, prefix: &str, each: &mut dyn FnMut(ListEntry)) -> Result<()> {
         self.pages(prefix, None, &mut |page| {
             page.contents
@@ -502,7 +495,6 @@ pub(super) struct Versioning {
     pub(super) needs_code: bool,
 }
 
-/// The error of an unexpected response.
 fn refused(answer: &HttpResponse) -> Error {
     Error::failed(S3Error::by(answer))
 }

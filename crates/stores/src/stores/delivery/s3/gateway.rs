@@ -88,7 +88,6 @@ impl Gateway {
         Ok(Gateway { s3, filer, below, _sockets: sockets })
     }
 
-    /// Waits for the gateway.
     pub(super) fn wait_until_ready(&mut self, ready: impl FnMut() -> anyhow::Result<()>) -> Result<()> {
         let needed = [vec![&self.filer], self.below.servers()].concat();
         Ok(self.s3.wait_beside(&needed, START_PATIENCE, ready)?)

@@ -26,7 +26,6 @@ pub(super) const OURS: &str = "blobwise-";
 const MARK: &str = "made-by-blobwise";
 /// The only bucket of a private server.
 const PRIVATE_BUCKET: &str = "store";
-/// Host of a private server.
 const LOOPBACK: &str = "127.0.0.1";
 /// File with our prefix in the user's bucket, for reopening.
 const NAME_FILE: &str = "prefix";

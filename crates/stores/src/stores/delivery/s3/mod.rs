@@ -66,7 +66,6 @@ struct S3 {
     /// Prefix of the blobs' objects.
     blobs: String,
     part_bytes: usize,
-    /// The private server, if any.
     instance: Option<S3Server>,
     /// True if another process opened the store.
     joined: bool,

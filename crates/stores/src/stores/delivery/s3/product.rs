@@ -23,7 +23,6 @@ const VERSITYGW: Program = Program {
     install: "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0",
 };
 
-/// All programs that may be started.
 pub(super) const PROGRAMS: &[Program] = &[gateway::PROGRAMS[0], gateway::PROGRAMS[1], VERSITYGW];
 
 pub(super) const PRODUCT: OptionSpec = OptionSpec {
@@ -34,7 +33,6 @@ pub(super) const PRODUCT: OptionSpec = OptionSpec {
     about: "which program the private server is; seaweedfs packs objects in volumes, versitygw keeps each as a file",
 };
 
-/// The product selected by the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum S3Product {
     /// The gateway of SeaweedFS.
@@ -78,7 +76,6 @@ impl S3Product {
         format!("{} {}", self.word(), version.unwrap_or_default())
     }
 
-    /// Losses after a crash.
     pub(super) fn losses(self) -> Losses {
         match self {
             S3Product::Seaweed => seaweedfs::LOSSES,

@@ -4,7 +4,6 @@ use url::Url;
 
 use crate::store::*;
 
-/// Option: the place of the bucket's name.
 pub(super) const STYLE: OptionSpec = OptionSpec::choice("style", &["path", "virtual-host"])
     .about("path: a request's path begins with the bucket; virtual-host: the name of its host does");
 

@@ -18,12 +18,11 @@ use crate::stores::common::certificate::Certificate;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::Address;
 use crate::wire::http::HttpRequest;
-use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection, HttpVersion};
+use crate::wire::http1::{ConnectionMode, Endpoint, HttpConnection};
 
 /// The number of volumes that SeaweedFS initially creates for blobs without replicas.
 pub(in crate::stores::delivery) const VOLUMES: usize = 7;
 
-/// What a session needs.
 #[derive(Clone)]
 pub(super) struct SeaweedFsAccess {
     pub(super) volumes: Endpoint,
@@ -255,13 +254,7 @@ pub(in crate::stores::delivery) fn connects(port: u16, timeout: Duration) -> any
 }
 
 fn client(port: u16, trust: Option<&Arc<ClientConfig>>, timeout: Duration) -> HttpConnection {
-    let manners = ConnectionMode {
-        version: HttpVersion::One,
-        keep_alive: false,
-        acknowledge_at_once: false,
-        repeat: false,
-        timeout,
-    };
+    let manners = ConnectionMode { keep_alive: false, ..ConnectionMode::kept(timeout) };
     HttpConnection::new(Endpoint { address: loopback(port), tls: trust.cloned() }, manners)
 }
 

@@ -14,7 +14,7 @@ use crate::stores::common::certificate::OPENSSL;
 use crate::stores::common::keys::{KEY, KeyForm};
 use crate::stores::common::servers::{self, CONNECTION};
 use crate::wire::http::{BLOB_TYPE, HttpRequest, HttpResponse};
-use crate::wire::http1::{ConnectionMode, HttpConnection, HttpVersion};
+use crate::wire::http1::{ConnectionMode, HttpConnection};
 
 pub(super) const WEED: Program = Program {
     name: "weed",
@@ -119,13 +119,7 @@ impl Store for SeaweedFs {
 
 /// One worker's connection to the volume server.
 fn http(access: &SeaweedFsAccess) -> HttpConnection {
-    let manners = ConnectionMode {
-        version: HttpVersion::One,
-        keep_alive: true,
-        acknowledge_at_once: false,
-        repeat: true,
-        timeout: access.timeout,
-    };
+    let manners = ConnectionMode { repeat: true, ..ConnectionMode::kept(access.timeout) };
     HttpConnection::new(access.volumes.clone(), manners)
 }
 
@@ -146,7 +140,6 @@ fn volume_of(key: &Key) -> usize {
         .fold(0, |sum, digit| (16 * sum + char::from(*digit).to_digit(16).unwrap_or(0) as usize) % VOLUMES)
 }
 
-/// Access that a request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AccessKind {
     Read,
@@ -250,7 +243,6 @@ impl Session for SeaweedFsSession<'_> {
     }
 }
 
-/// The error of an unexpected response.
 fn refused(answer: &HttpResponse) -> Error {
     let said = String::from_utf8_lossy(&answer.refusal);
     Error::Failed(anyhow!("SeaweedFS says `{} {}: {}`", answer.status, answer.reason, said.trim()))

@@ -4,7 +4,6 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ring::hmac;
 
-/// Signs file ids with a key.
 #[derive(Clone, Debug)]
 pub(super) struct Signer {
     key: hmac::Key,

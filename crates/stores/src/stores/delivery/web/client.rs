@@ -55,8 +55,7 @@ impl WebClient {
             Address::Socket(_) => "localhost".to_owned(),
         };
         // Web servers send head and body together; failed requests are not repeated, so that they are noticed.
-        let manners =
-            ConnectionMode { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
+        let manners = ConnectionMode { version, keep_alive, ..ConnectionMode::kept(timeout) };
         WebClient {
             http: HttpConnection::new(endpoint, manners),
             host,
@@ -65,7 +64,6 @@ impl WebClient {
         }
     }
 
-    /// Opens a new connection.
     pub(super) fn connect(&mut self) -> Result<()> {
         self.http.connect()
     }
@@ -102,7 +100,6 @@ impl WebClient {
     }
 }
 
-/// The error of an unexpected status.
 fn refused(request: &WebRequest<'_>, answer: &HttpResponse) -> Error {
     let text = String::from_utf8_lossy(&answer.refusal);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no text");

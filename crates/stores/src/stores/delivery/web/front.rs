@@ -46,7 +46,6 @@ pub(in crate::stores) struct Site<'a> {
 /// The longest request line: the keys of [`super::visitor::MANY_MAX`] blobs fill half of it.
 const LINE_BYTES: usize = 65_536;
 
-/// Running web servers.
 pub(in crate::stores) struct WebServers {
     servers: Vec<Server>,
     /// How it is reached; each session has a client of its own.
@@ -161,7 +160,6 @@ fn target(setup: &Setup, endpoint: Endpoint) -> WebEndpoint {
     WebEndpoint { endpoint, version: version(setup.options), keep_alive, timeout: setup.op_timeout }
 }
 
-/// The HTTP version of the candidate.
 fn version(options: &Options) -> HttpVersion {
     if options.text("http") == "2" { HttpVersion::Two } else { HttpVersion::One }
 }

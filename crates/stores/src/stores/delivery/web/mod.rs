@@ -40,7 +40,6 @@ const LIGHTTPD: Program = Program {
     variable: Some("BLOBWISE_LIGHTTPD"),
     ..Program::plain("lighttpd", &["-v"], "lighttpd/", "apt-get install lighttpd")
 };
-/// TLS for lighttpd.
 const LIGHTTPD_TLS: Program =
     part("mod_openssl.so", &["/usr/lib/lighttpd"], "apt-get install lighttpd-mod-openssl");
 const CADDY: Program = Program {
@@ -400,7 +399,6 @@ struct Delivery {
     scripts: Option<Scripts>,
     /// True if scripts report how long they took.
     timed: bool,
-    /// The candidate's capabilities.
     caps: Capabilities,
     /// Upper bound of offsets: no blob is longer.
     blob_bytes_max: u64,
