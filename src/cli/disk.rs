@@ -15,12 +15,11 @@ use super::prices::dated;
 use super::progress::ProgressBar;
 use super::signals::Signals;
 use super::{CommandOutcome, eprint};
-use crate::disk::{BLOCK_BYTES, DiskTestOptions, TestTarget, bonnie, lacks, measure};
+use crate::disk::{BLOCK_BYTES, DiskTestOptions, TestTarget, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
 use crate::host::machine::{self, Device, Medium, StorageLayers};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
-use crate::input::read_text;
 use crate::judge::disk::{costs, judge};
 use crate::plan::file_system;
 use crate::plan::text::{device_limit, fill_share, split_list};
@@ -49,7 +48,7 @@ pub struct DiskFlags {
     /// Read this block device, such as /dev/sdb, and never write
     ///
     /// In order from several positions, and at random. Refused if it is mounted or in use
-    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["dir", "on", "beside", "bonnie_out"])]
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["dir", "on", "beside"])]
     device: Option<PathBuf>,
     /// Read --device from this many positions, beginning to end
     #[arg(long, value_name = "POSITIONS", default_value_t = 5, requires = "device", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -90,16 +89,6 @@ pub struct DiskFlags {
     /// One that is not installed is named and left out
     #[arg(long, value_name = "bonnie,fio")]
     beside: Option<String>,
-    /// Show this table of Bonnie++ beside the results
-    ///
-    /// CSV of format 1.98. May be given several times
-    #[arg(long, value_name = "FILE")]
-    bonnie_csv: Vec<PathBuf>,
-    /// Also write the results as a table of Bonnie++
-    ///
-    /// A line for each place and round
-    #[arg(long, value_name = "FILE")]
-    bonnie_out: Option<PathBuf>,
     /// Compute what the requests of each test cost
     ///
     /// By `per_million_requests` in this file; `blobwise report --prices-template` prints one to fill in
@@ -128,7 +117,6 @@ struct DiskTestRequest {
     asked: DiskTestOptions,
     /// Warnings about requested programs that are not installed.
     missing: Vec<DiskWarning>,
-    tables: ImportedTables,
     prices: Option<Price>,
     systems: Vec<FileSystem>,
     limit: Option<DeviceLimit>,
@@ -143,7 +131,6 @@ impl DiskTestRequest {
         let wanted = DiskTestRequest {
             asked: DiskTestOptions { beside, ..asked(flags)? },
             missing,
-            tables: tables(&flags.bonnie_csv)?,
             prices: flags.prices.as_deref().map(price).transpose()?,
             systems: on.iter().map(|name| system(name)).collect::<Result<_>>()?,
             limit: flags.device_limit.as_deref().map(device_limit).transpose()?,
@@ -296,30 +283,6 @@ fn price(file: &Path) -> Result<Price> {
     Ok((prices, age_days, million))
 }
 
-type ImportedTables = (Vec<TestedPlace>, Vec<TestResult>);
-
-fn tables(files: &[PathBuf]) -> Result<ImportedTables> {
-    const TABLE_BYTES_MAX: u64 = 16 << 20;
-    let (mut places, mut rows): ImportedTables = (Vec::new(), Vec::new());
-    for file in files {
-        let shown = file.display();
-        let text = read_text(file, TABLE_BYTES_MAX)?;
-        let mut lines = bonnie::read(&text, BLOCK_BYTES as u64)
-            .with_context(|| format!("`{shown}` is no table of Bonnie++"))?;
-        lines.iter_mut().for_each(|line| line.name = format!("{} in {shown}", line.name));
-        for line in &lines {
-            if places.iter().all(|place| place.name != line.name) {
-                let size = line.file_bytes.map(|bytes| format!(", a file of {}", units::bytes(bytes as f64)));
-                let by = if line.version.starts_with("blobwise") { "" } else { "Bonnie++ " };
-                let disk = format!("by {by}{}{}", line.version, size.unwrap_or_default());
-                places.push(TestedPlace::known_by(&line.name, disk));
-            }
-        }
-        rows.extend(bonnie::rows(&lines, BLOCK_BYTES as u64));
-    }
-    Ok((places, rows))
-}
-
 /// Looks up a file system that can be made here; the error states why it cannot.
 pub fn system(name: &str) -> Result<FileSystem> {
     let system = file_system(name).context("--on")?;
@@ -447,7 +410,7 @@ fn claim(path: &Path) -> Result<File> {
 }
 
 pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
-    let files = [&flags.json, &flags.html, &flags.bonnie_out];
+    let files = [&flags.json, &flags.html];
     files.into_iter().flatten().try_for_each(|file| check_file(file))?;
     let wanted = DiskTestRequest::from_flags(flags)?;
     let signals = Signals::listen()?;
@@ -472,9 +435,6 @@ pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
     if let Some(file) = &flags.html {
         write_file(file, &page(&report))?;
     }
-    if let Some(file) = &flags.bonnie_out {
-        write_file(file, &bonnie::written(&report))?;
-    }
     print_beside(&files, &terminal(&report))?;
     let is_failed = |row: &TestResult| matches!(row.absent, Some(Absent::Failed { .. }));
     Ok(if report.rows.iter().any(is_failed) { CommandOutcome::Failed } else { CommandOutcome::Well })
@@ -486,7 +446,7 @@ fn report(
     started: String,
     rows: Vec<TestResult>,
 ) -> DiskReport {
-    let DiskTestRequest { asked, missing, tables: (other_places, other_rows), .. } = wanted;
+    let DiskTestRequest { asked, missing, .. } = wanted;
     let mut report = DiskReport {
         schema: DISK_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
@@ -497,8 +457,8 @@ fn report(
         files: asked.files,
         rounds: asked.rounds,
         seconds: asked.seconds,
-        places: places.told.iter().chain(other_places).cloned().collect(),
-        rows: rows.into_iter().chain(other_rows.iter().cloned()).collect(),
+        places: places.told.clone(),
+        rows,
         differences: Vec::new(),
         costs: None,
         warnings: missing.clone(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::joined::{are_parts, joined};
@@ -10,7 +10,6 @@ use super::judging::JudgingFlags;
 use super::out::{OutputDirectory, check_out};
 use super::run::{print_report, write_and_print};
 use super::{CommandOutcome, collection, prices, print, side};
-use crate::disk::{BLOCK_BYTES, bonnie};
 use crate::report;
 use crate::result::{RunResult, replace};
 
@@ -38,11 +37,6 @@ pub struct ReportFlags {
     /// Ratio and interval of each pair of stores in each phase
     #[arg(long, conflicts_with_all = ["json", "markdown", "tables"])]
     csv: bool,
-    /// Print disk tests as a table of Bonnie++, and write nothing
-    ///
-    /// The tests below each candidate (`disk-write` and others), as CSV of format 1.98
-    #[arg(long, conflicts_with_all = ["markdown", "json", "csv", "tables", "out"])]
-    bonnie: bool,
     /// Write the page of several runs to this directory
     ///
     /// Or the report and result of a run that is judged again, or of runs that are reported as one
@@ -72,9 +66,6 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
         print(prices::TEMPLATE)?;
         return Ok(CommandOutcome::Well);
     }
-    if flags.bonnie {
-        return as_bonnie(flags);
-    }
     if flags.judging.is_asked() {
         return judged_anew(flags);
     }
@@ -103,18 +94,6 @@ pub fn main(flags: &ReportFlags) -> Result<CommandOutcome> {
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let out = OutputDirectory::open(if run.is_dir() { run } else { beside })?;
     write_and_print(&result, &out.path, flags.tables)?;
-    Ok(CommandOutcome::Well)
-}
-
-fn as_bonnie(flags: &ReportFlags) -> Result<CommandOutcome> {
-    let [run] = flags.runs.as_slice() else { bail!("--bonnie: is for one run; leave out the others") };
-    let table = bonnie::of_run(&RunResult::load(run)?, BLOCK_BYTES as u64);
-    ensure!(
-        !table.is_empty(),
-        "`{}` has no tests of disks, such as `--phases fill,disk-write,disk-read`: Bonnie++ has no other table",
-        run.display()
-    );
-    print(&table)?;
     Ok(CommandOutcome::Well)
 }
 

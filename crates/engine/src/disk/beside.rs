@@ -69,12 +69,10 @@ fn bonnie(asked: &DiskTestOptions, dir: &Path, round: u32, stop: &AtomicBool) ->
         return Ok(Vec::new());
     }
     let said = read_text(&log, REPORT_BYTES_MAX)?;
-    let table = said.lines().filter(|line| line.contains(",blobwise,")).collect::<Vec<&str>>().join("\n");
-    let lines = bonnie::read(&table, BLOCK_BYTES as u64).context("what Bonnie++ wrote")?;
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains(",blobwise,")).collect();
     ensure!(lines.len() == 1, "Bonnie++ wrote {} lines", lines.len());
     let fits = asked.file_bytes < 2 * machine::memory_bytes();
-    let came = |(test, outcome)| TestOutcome { test, is_direct: false, outcome };
-    Ok(lines[0].rounds(round, BLOCK_BYTES as u64, fits).into_iter().map(came).collect())
+    bonnie::outcomes(lines[0], round, fits).context("what Bonnie++ wrote")
 }
 
 /// Runs fio: first the write test, which creates the file, then the tests that need one. Like blobwise, fio gives the kernel no

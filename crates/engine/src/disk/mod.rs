@@ -1,7 +1,7 @@
 //! Tests of disks: measures what a file system on a device can do, with the engine's own loop, in rounds.
 
 mod beside;
-pub mod bonnie;
+mod bonnie;
 mod names;
 mod visit;
 

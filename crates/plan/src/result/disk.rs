@@ -52,7 +52,7 @@ impl DiskReport {
         self.rows.iter().filter(|row| row.by == TestProgram::Blobwise)
     }
 
-    /// Iterates over the places measured in this run; the rest come from tables of other programs.
+    /// Iterates over the places that blobwise itself measured.
     pub fn measured(&self) -> impl Iterator<Item = &TestedPlace> {
         self.places.iter().filter(|place| self.ours().any(|row| row.place == place.name))
     }
@@ -99,7 +99,7 @@ pub struct TestedPlace {
 }
 
 impl TestedPlace {
-    /// Returns a place of which only the name and description are known, such as one from a table of another program.
+    /// Returns a place of which only the name and description are known.
     pub fn known_by(name: &str, disk: String) -> TestedPlace {
         TestedPlace { name: name.to_owned(), disk, devices: 1, ..TestedPlace::default() }
     }
