@@ -20,10 +20,8 @@ use crate::report::terminal::folded;
 use crate::result::RunResult;
 use crate::units;
 
-/// Maximum share of a run's time that the view's processor time may take.
-pub const SHARE_MAX: f64 = 0.005;
 /// Redraws are skipped while their share of the time so far is above this; phases of milliseconds need not be visible.
-const SHARE_AIMED: f64 = 0.004;
+const SHARE_MAX: f64 = 0.004;
 /// Processor time that may be spent before that limit applies.
 const CREDIT: Duration = Duration::from_millis(2);
 
@@ -40,7 +38,6 @@ pub struct LiveView<'a> {
     end: Option<Duration>,
     since: Duration,
     spent: Cell<Duration>,
-    pictures: Cell<u32>,
 }
 
 impl<'a> LiveView<'a> {
@@ -57,7 +54,6 @@ impl<'a> LiveView<'a> {
             end: None,
             since: machine::uptime(),
             spent: Cell::default(),
-            pictures: Cell::default(),
         }
     }
 
@@ -120,21 +116,15 @@ impl<'a> LiveView<'a> {
         self.screen.clear();
     }
 
-    /// Processor time spent on the view, and number of redraws.
-    pub fn spent(&self) -> (Duration, u32) {
-        (self.spent.get(), self.pictures.get())
-    }
-
     /// Redraws with `show`, unless too much time has been spent already.
     fn timed(&self, show: impl FnOnce(&Self)) {
-        let allowed = (machine::uptime().saturating_sub(self.since)).mul_f64(SHARE_AIMED) + CREDIT;
+        let allowed = (machine::uptime().saturating_sub(self.since)).mul_f64(SHARE_MAX) + CREDIT;
         if self.spent.get() > allowed {
             return;
         }
         let before = thread_time();
         show(self);
         self.spent.set(self.spent.get() + thread_time().saturating_sub(before));
-        self.pictures.set(self.pictures.get() + 1);
     }
 
     fn show(&self, phase: Option<&str>) {

@@ -33,12 +33,8 @@ impl Screen {
         if is_plain || !io::stderr().is_terminal() {
             return None;
         }
-        io::stderr().as_fd().try_clone_to_owned().ok().map(|terminal| Screen::new(File::from(terminal)))
-    }
-
-    /// Returns the screen of an open terminal.
-    pub fn new(terminal: File) -> Screen {
-        Screen { terminal, drawn: RefCell::default() }
+        let terminal = io::stderr().as_fd().try_clone_to_owned().ok()?;
+        Some(Screen { terminal: File::from(terminal), drawn: RefCell::default() })
     }
 
     /// Columns and lines available for drawing, one less than the terminal has of each, because of the cursor.

@@ -3,10 +3,9 @@
 mod forked;
 mod slowed;
 mod trials;
-mod watched;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -75,7 +74,7 @@ pub fn main(flags: &SelftestFlags) -> Result<CommandOutcome> {
         (true, _) => trials(TrialKind::Equal)?,
         (_, true) => trials(TrialKind::Slowed)?,
         _ if flags.memory.is_some() => bail!("--memory: is for --aa and --ab"),
-        _ => cost(flags.trials, &flags.dir, &signals)?,
+        _ => cost(flags.trials, &signals)?,
     };
     Ok(match (signals.received(), met) {
         (Some(signal), _) => CommandOutcome::Stopped(signal),
@@ -94,7 +93,7 @@ fn slower(flags: &SelftestFlags) -> Result<f64> {
 }
 
 /// Measures the cost of an op of the null store, and returns true if the goals are met.
-fn cost(rounds: u32, dir: &Path, signals: &Signals) -> Result<bool> {
+fn cost(rounds: u32, signals: &Signals) -> Result<bool> {
     let clock = HostClock::best();
     let bar = ProgressBar::new(false);
     let parts = parts::measure(&clock, rounds, signals.stop(), &|round| {
@@ -129,10 +128,9 @@ fn cost(rounds: u32, dir: &Path, signals: &Signals) -> Result<bool> {
     let flat = growth.bytes.is_none_or(|bytes| bytes <= GROWTH_BYTES_MAX);
     writeln!(text, "goal: memory does not grow with the number of ops: {}", growth.text(flat))?;
     let (of_fork, is_fork_met) = forked::cost(&clock)?;
-    let (of_view, is_view_met) = watched::cost(dir, signals)?;
-    writeln!(text, "{of_fork}\n{of_view}")?;
+    writeln!(text, "{of_fork}")?;
     print(&text)?;
-    Ok(cheap && flat && is_fork_met && is_view_met)
+    Ok(cheap && flat && is_fork_met)
 }
 
 fn met(met: bool) -> &'static str {
