@@ -370,30 +370,11 @@ mod tests {
         assert!(!count(&[(Faster, 80), (CannotTellApart, 20)]).meets(TrialKind::Slowed));
     }
 
-    fn conditions(stores: Option<Vec<String>>, slower: f64) -> Conditions<'static> {
-        Conditions { dir: Path::new("."), memory: None, stores, slower }
-    }
-
-    #[test]
-    fn a_smaller_difference_asks_for_narrower_intervals() {
-        assert_eq!(conditions(None, 0.1).precision(), "4%");
-        assert_eq!(conditions(None, 0.05).precision(), "2%");
-    }
-
-    #[test]
-    fn stores_that_are_named_take_the_place_of_the_usual_ones() {
-        let named = conditions(Some(vec!["lmdb".to_owned()]), 0.1);
-        let plan = plan(TrialKind::Equal, 0, &named).unwrap();
-        let labels: Vec<&str> = plan.candidates.iter().map(|candidate| candidate.label.as_str()).collect();
-        assert_eq!(labels, ["lmdb (first)", "lmdb (second)"]);
-        let unknown = conditions(Some(vec!["no-such-store".to_owned()]), 0.1);
-        assert!(super::plan(TrialKind::Equal, 0, &unknown).is_err());
-    }
-
     #[test]
     fn the_two_candidates_differ_in_nothing_but_what_was_injected() {
+        let conditions = Conditions { dir: Path::new("."), memory: None, stores: None, slower: 0.1 };
         for (kind, same) in [(TrialKind::Equal, true), (TrialKind::Slowed, false)] {
-            let plan = plan(kind, 0, &conditions(None, 0.1)).unwrap();
+            let plan = plan(kind, 0, &conditions).unwrap();
             assert_eq!(plan.candidates.len(), 2 * STORES.len());
             for store in STORES {
                 let candidate = |which| {
