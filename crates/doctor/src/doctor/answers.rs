@@ -15,19 +15,15 @@ pub const SOURCE: &str = "answers";
 /// The answer time check for one kind of server.
 pub const fn check(id: &'static str, shown_by: &'static str) -> Check {
     Check {
-        id,
-        question: CheckQuestion::Network,
         figure: "the time from a question that costs nothing to its answer: the shortest and the middle of 50",
         threshold: "look: the shortest is 2 ms or more",
         reason: "An application waits that long for every question, however fast the server is. Within one \
                  building it is a fraction of a millisecond. The shortest time is the network's; the median \
                  includes what else the two machines do. Asked from another machine than the application's, it \
                  says nothing.",
-        after: "blobwise",
         source: "`SELECT 1`, or PING, over the connection that is there",
-        rights: "none",
         shown_by,
-        judge,
+        ..Check::new(id, CheckQuestion::Network, judge)
     }
 }
 

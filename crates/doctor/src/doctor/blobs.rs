@@ -14,18 +14,11 @@ pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 /// [`finding`].
 pub const fn check(id: &'static str, judge: Judge) -> Check {
     Check {
-        id,
-        question: CheckQuestion::Queries,
-        figure: "",
         threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",
         reason: "Blobs take memory, backup and traffic from what is queried. The named run measures with your \
                  sizes whether they would be faster or cheaper elsewhere. Their safety where they are may be \
                  worth it.",
-        after: "blobwise",
-        source: "",
-        rights: "",
-        shown_by: "",
-        judge,
+        ..Check::new(id, CheckQuestion::Queries, judge)
     }
 }
 

@@ -8,18 +8,12 @@ use crate::units;
 /// and of the time column.
 pub const fn check(id: &'static str, judge: Judge) -> Check {
     Check {
-        id,
-        question: CheckQuestion::Queries,
         figure: "how often one query was asked in a second, and its share of the time of all",
         threshold: "look: 100 times or more, with 10 % of the time or more",
         reason: "A query that is asked a hundred times a second mostly has the same answer: a cache beside the \
                  application, or one query instead of many, takes it off the server. It may also be what the \
                  server is for.",
-        after: "blobwise",
-        source: "",
-        rights: "",
-        shown_by: "",
-        judge,
+        ..Check::new(id, CheckQuestion::Queries, judge)
     }
 }
 

@@ -8,82 +8,61 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "disk-full",
-        question: CheckQuestion::Disk,
         figure: "how full the file system is, in bytes or in inodes",
         threshold: "look: above 90 %; bad: above 98 %",
         reason: "A database that cannot write its log stops. Long before that, file systems write more slowly \
                  and in smaller pieces.",
         after: "awesome-prometheus-alerts (90 %); the second is blobwise's",
         source: "statvfs of the data directory: --data-dir, or else where databases of this machine work",
-        rights: "none",
         shown_by: "df -h DIR; df -i DIR",
-        judge: full,
+        ..Check::new("disk-full", CheckQuestion::Disk, full)
     },
     Check {
-        id: "disk-busy",
-        question: CheckQuestion::Disk,
         figure: "share of the time in which the device had requests, and how many it had at once",
         threshold: "look: above 80 % with 4 or more at once, on average over the whole time",
         reason: "A device that serves many requests at once can always be busy and still have room; a queue \
                  shows that it is full.",
         after: "awesome-prometheus-alerts (80 %); the number at once is blobwise's",
         source: "/sys/class/block/DEVICE/stat",
-        rights: "none",
         shown_by: "iostat -x 5 2 (%util, aqu-sz)",
-        judge: busy,
+        ..Check::new("disk-busy", CheckQuestion::Disk, busy)
     },
     Check {
-        id: "disk-waited",
-        question: CheckQuestion::Disk,
         figure: "share of the time in which every task that could work waited for a disk",
         threshold: "look: 10 % or more",
         reason: "In this time the whole machine did nothing but wait for disks.",
-        after: "blobwise",
         source: "`full` of /proc/pressure/io",
-        rights: "none",
         shown_by: "cat /proc/pressure/io",
-        judge: waited,
+        ..Check::new("disk-waited", CheckQuestion::Disk, waited)
     },
     Check {
-        id: "disk-errors",
-        question: CheckQuestion::Disk,
         figure: "errors recorded by the file system, and whether it is writable",
         threshold: "bad: any error, or mounted read-only",
         reason: "ext4 keeps the count until the file system is checked. A kernel that finds one may mount read-only.",
-        after: "blobwise",
         source: "/sys/fs/ext4/DEVICE/errors_count; the mount's options",
-        rights: "none",
         shown_by: "cat /sys/fs/ext4/DEVICE/errors_count; findmnt -T DIR",
-        judge: errors,
+        ..Check::new("disk-errors", CheckQuestion::Disk, errors)
     },
     Check {
-        id: "disk-filesystem",
-        question: CheckQuestion::Disk,
         figure: "what kind of file system the data lie on, what lies below it, and how it is mounted",
         threshold: "bad: in memory, also below a loop device or an overlay, or flushes not passed on (nobarrier, barrier=0); look: what lies \
                     below cannot be seen, as with a container's layer or a network's",
         reason: "A power cut takes everything in memory, and everything acknowledged while flushes were \
                  ignored. A container's layer goes with the container, and network file systems flush by other \
                  rules.",
-        after: "blobwise",
         source: "/proc/self/mountinfo, /sys/dev/block",
-        rights: "none",
         shown_by: "findmnt -T DIR",
-        judge: filesystem,
+        ..Check::new("disk-filesystem", CheckQuestion::Disk, filesystem)
     },
     Check {
-        id: "disk-health",
-        question: CheckQuestion::Disk,
         figure: "what the device keeps of its own health (SMART, the log of NVMe)",
         threshold: "cannot tell: always",
         reason: "Reading it takes commands to the device, and blobwise sends none. A virtual disk has no health \
                  of its own; its host knows.",
-        after: "blobwise",
         source: "the bus of the device, in /sys/class/block",
         rights: "none; root, for the command",
         shown_by: "smartctl -a DEVICE",
-        judge: health,
+        ..Check::new("disk-health", CheckQuestion::Disk, health)
     },
 ];
 

@@ -9,82 +9,61 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "memory-available",
-        question: CheckQuestion::Memory,
         figure: "memory that programs could still get, as a share of all memory",
         threshold: "look: below 10 %, while tasks waited for memory for 1 % of the time or more",
         reason: "A page cache that fills the memory is normal and not counted here. Little free memory matters \
                  only if programs wait for it.",
         after: "awesome-prometheus-alerts (10 %); the wait is blobwise's, because the share alone is a false alarm",
         source: "MemAvailable of /proc/meminfo; `some` of /proc/pressure/memory",
-        rights: "none",
         shown_by: "grep -E 'MemTotal|MemAvailable' /proc/meminfo; cat /proc/pressure/memory",
-        judge: available,
+        ..Check::new("memory-available", CheckQuestion::Memory, available)
     },
     Check {
-        id: "memory-killed",
-        question: CheckQuestion::Memory,
         figure: "processes that the kernel killed because memory ran out",
         threshold: "bad: one between the looks; look: one since the system was started",
         reason: "The count includes kills by the limit of a control group. The kernel's log says when and which.",
         after: "awesome-prometheus-alerts (any)",
         source: "oom_kill of /proc/vmstat",
-        rights: "none",
         shown_by: "grep oom_kill /proc/vmstat; dmesg | grep -i 'killed process'",
-        judge: killed,
+        ..Check::new("memory-killed", CheckQuestion::Memory, killed)
     },
     Check {
-        id: "memory-swapped",
-        question: CheckQuestion::Memory,
         figure: "pages read back from swap per second",
         threshold: "look: 100 or more",
         reason: "Each waits for the disk, about 100 us on an SSD: 100 of them are a hundredth of a second. \
                  Swapped memory that is never read back costs nothing.",
-        after: "blobwise",
         source: "pswpin of /proc/vmstat",
-        rights: "none",
         shown_by: "vmstat 1 5",
-        judge: swapped,
+        ..Check::new("memory-swapped", CheckQuestion::Memory, swapped)
     },
     Check {
-        id: "processor-busy",
-        question: CheckQuestion::Processor,
         figure: "share of all processors' time that was used, and the programs that used most of it",
         threshold: "look: above 80 %",
         reason: "Above that, response times grow faster than the load. Waiting for a disk is not counted: such a processor is idle.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "the first line of /proc/stat; stat of every process",
-        rights: "none",
         shown_by: "vmstat 1 5; top -b -n 1 -o %CPU | head -20",
-        judge: busy,
+        ..Check::new("processor-busy", CheckQuestion::Processor, busy)
     },
     Check {
-        id: "processor-stolen",
-        question: CheckQuestion::Processor,
         figure: "share of all processors' time that the hypervisor gave to others",
         threshold: "look: above 10 %",
         reason: "You do not get the time that you pay for: a larger machine on the same host may be no faster.",
         after: "awesome-prometheus-alerts (10 %)",
         source: "`steal` of /proc/stat",
-        rights: "none",
         shown_by: "vmstat 1 5",
-        judge: stolen,
+        ..Check::new("processor-stolen", CheckQuestion::Processor, stolen)
     },
     Check {
-        id: "processor-throttled",
-        question: CheckQuestion::Processor,
         figure: "share of periods in which a control group had used up its processor time",
         threshold: "bad: above 25 %, in the group of a database or of this shell",
         reason: "The processors exist but may not be used, so a larger machine with the same limit is no faster.",
         after: "awesome-prometheus-alerts (25 %)",
         source: "nr_throttled and nr_periods of cpu.stat",
-        rights: "none",
         shown_by: "cat /sys/fs/cgroup/GROUP/cpu.stat",
-        judge: throttled,
+        ..Check::new("processor-throttled", CheckQuestion::Processor, throttled)
     },
     Check {
-        id: "neighbours",
-        question: CheckQuestion::Neighbours,
         figure: "the largest share of memory or processor time of a program that is no database",
         threshold: "look: above 15 % of the memory where less than 10 % of it is available, or above 20 % of the processors where more than \
                     80 % are busy",
@@ -93,7 +72,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "stat and smaps_rollup of every process, added up by the program's name",
         rights: "root, to see how memory is shared by processes of others",
         shown_by: "top -b -n 1 -o %CPU | head -20",
-        judge: neighbours,
+        ..Check::new("neighbours", CheckQuestion::Neighbours, neighbours)
     },
 ];
 

@@ -6,40 +6,29 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "network-retransmits",
-        question: CheckQuestion::Network,
         figure: "share of TCP segments that were sent again",
         threshold: "look: above 1 %; cannot tell: less than 100 segments between the looks",
         reason: "Each delays a small answer by 200 ms or more. A few are normal across the internet.",
-        after: "blobwise",
         source: "RetransSegs and OutSegs of /proc/net/snmp",
-        rights: "none",
         shown_by: "nstat -az TcpRetransSegs TcpOutSegs",
-        judge: retransmits,
+        ..Check::new("network-retransmits", CheckQuestion::Network, retransmits)
     },
     Check {
-        id: "network-refused",
-        question: CheckQuestion::Network,
         figure: "connections refused because a program's accept queue was full",
         threshold: "look: any between the looks",
         reason: "The client tries again after a second, which appears in no log.",
-        after: "blobwise",
         source: "ListenOverflows of /proc/net/netstat",
-        rights: "none",
         shown_by: "nstat -az TcpExtListenOverflows",
-        judge: refused,
+        ..Check::new("network-refused", CheckQuestion::Network, refused)
     },
     Check {
-        id: "network-errors",
-        question: CheckQuestion::Network,
         figure: "share of an interface's packets that were damaged",
         threshold: "look: above 1 %",
         reason: "The cause is a cable, a port or a driver. Packets dropped for other reasons are not counted.",
         after: "awesome-prometheus-alerts (1 %)",
         source: "rx_errors and tx_errors of /sys/class/net/INTERFACE/statistics",
-        rights: "none",
         shown_by: "ip -s link",
-        judge: errors,
+        ..Check::new("network-errors", CheckQuestion::Network, errors)
     },
 ];
 

@@ -8,8 +8,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "mongo-cache",
-        question: CheckQuestion::ServerMemory,
         figure: "the share of pages asked for that were not in WiredTiger's cache, and what that cache is of all data",
         threshold: "look: above 1 % of the pages, of data that are larger than the cache; cannot tell: less than 1,000 pages between the looks, or \
                     started less than 24 h ago",
@@ -20,11 +18,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "`pages read into cache` and `pages requested from the cache` of serverStatus; collStats",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().wiredTiger.cache",
-        judge: cache,
+        ..Check::new("mongo-cache", CheckQuestion::ServerMemory, cache)
     },
     Check {
-        id: "mongo-cache-full",
-        question: CheckQuestion::ServerMemory,
         figure: "how much of WiredTiger's cache is used, and how much of it waits to be written",
         threshold: "look: 95 % used, or 20 % to be written",
         reason: "From then on, request threads must evict pages themselves and wait for the disk. A bulk load \
@@ -33,11 +29,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "`bytes currently in the cache`, `tracked dirty bytes in the cache` and `maximum bytes configured` of serverStatus",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().wiredTiger.cache",
-        judge: full,
+        ..Check::new("mongo-cache-full", CheckQuestion::ServerMemory, full)
     },
     Check {
-        id: "mongo-connections",
-        question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
         reason: "Further connections are refused, and each takes about a megabyte. Use a pool in the \
@@ -46,11 +40,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "`connections` of serverStatus",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().connections",
-        judge: connected,
+        ..Check::new("mongo-connections", CheckQuestion::ServerMemory, connected)
     },
     Check {
-        id: "mongo-safe",
-        question: CheckQuestion::Disk,
         figure: "whether writes survive the process",
         threshold: "bad: the storage engine keeps nothing on disk, or its journal is off",
         reason: "Without a journal, everything since the last checkpoint is lost with the process. In-memory \
@@ -59,7 +51,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "`storageEngine` of serverStatus; getCmdLineOpts",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().storageEngine; db.adminCommand({getCmdLineOpts: 1})",
-        judge: safe,
+        ..Check::new("mongo-safe", CheckQuestion::Disk, safe)
     },
 ];
 

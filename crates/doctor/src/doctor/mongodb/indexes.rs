@@ -9,8 +9,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "mongo-full-scans",
-        question: CheckQuestion::Indexes,
         figure: "documents examined for each one returned, and collections scanned from end to end",
         threshold: "look: 100 or more, of 10,000 or more that were examined between the looks",
         reason: "An index leads to the wanted documents. A count or a sum must read much and return little: \
@@ -19,11 +17,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "metrics.queryExecutor.scannedObjects and metrics.document.returned of serverStatus; queryExecStats of $collStats",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().metrics.queryExecutor; db.COLLECTION.aggregate([{$collStats: {queryExecStats: {}}}])",
-        judge: scans,
+        ..Check::new("mongo-full-scans", CheckQuestion::Indexes, scans)
     },
     Check {
-        id: "mongo-duplicate-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes whose fields another index of the same collection begins with, in the same order",
         threshold: "look: any that is not unique, and has no filter, collation, end of life or form of its own",
         reason: "The other index answers the same queries, while every write and the memory pay for both. A \
@@ -32,11 +28,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "listIndexes of each collection",
         rights: "readAnyDatabase",
         shown_by: "db.COLLECTION.getIndexes()",
-        judge: duplicate,
+        ..Check::new("mongo-duplicate-index", CheckQuestion::IndexOrder, duplicate)
     },
     Check {
-        id: "mongo-unused-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started or they were made",
         threshold: "look: any that is not unique; cannot tell: none was counted for 14 days, or other members of a replica set are asked as well",
         reason: "Every restart resets the counters, and each member has its own. A report may use an index once a month.",
@@ -44,7 +38,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "$indexStats of each collection",
         rights: "clusterMonitor",
         shown_by: "db.COLLECTION.aggregate([{$indexStats: {}}])",
-        judge: unused,
+        ..Check::new("mongo-unused-index", CheckQuestion::IndexOrder, unused)
     },
 ];
 

@@ -6,21 +6,16 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "mongo-long-operations",
-        question: CheckQuestion::Queries,
         figure: "operations that had long been running at the second look",
         threshold: "look: 10 s or longer",
         reason: "Nobody waits that long for a page. It may be a backup, a report or an index build; blobwise \
                  does not read what it asks.",
-        after: "blobwise",
         source: "op, ns and secs_running of currentOp, without what waits for something new",
         rights: "clusterMonitor",
         shown_by: "db.currentOp({active: true, secs_running: {$gte: 10}})",
-        judge: long,
+        ..Check::new("mongo-long-operations", CheckQuestion::Queries, long)
     },
     Check {
-        id: "mongo-waiting",
-        question: CheckQuestion::Queries,
         figure: "operations that waited for a lock, at both looks",
         threshold: "look: one or more at either of them, and at the other",
         reason: "A wait at one moment is chance. A queue at both means that something holds what others want: \
@@ -29,33 +24,27 @@ pub(super) const CHECKS: &[Check] = &[
         source: "globalLock.currentQueue.total of serverStatus",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().globalLock",
-        judge: waiting,
+        ..Check::new("mongo-waiting", CheckQuestion::Queries, waiting)
     },
     Check {
-        id: "mongo-sorts",
-        question: CheckQuestion::Indexes,
         figure: "queries per second that had to sort, because no index gave the order",
         threshold: "look: 10 or more",
         reason: "A sort reads everything first and has a memory limit; an index in that order returns rows at \
                  once. A few rows cost nothing.",
-        after: "blobwise",
         source: "metrics.operation.scanAndOrder of serverStatus",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().metrics.operation",
-        judge: sorts,
+        ..Check::new("mongo-sorts", CheckQuestion::Indexes, sorts)
     },
     Check {
-        id: "mongo-failed-commands",
-        question: CheckQuestion::Queries,
         figure: "share of commands that ended with an error, between the looks",
         threshold: "look: 10 % or more, of 100 or more commands; cannot tell: fewer",
         reason: "Failed commands are wasted and mostly repeated. A write that meets its own key twice also \
                  counts, and may be intended.",
-        after: "blobwise",
         source: "metrics.commands of serverStatus",
         rights: "clusterMonitor",
         shown_by: "db.serverStatus().metrics.commands",
-        judge: failed,
+        ..Check::new("mongo-failed-commands", CheckQuestion::Queries, failed)
     },
 ];
 

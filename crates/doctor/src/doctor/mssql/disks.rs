@@ -6,8 +6,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "ms-file-waits",
-        question: CheckQuestion::Disk,
         figure: "how long a request to a file took, as the server waited for it, between the looks",
         threshold: "look: 15 ms or more, of 100 requests or more; cannot tell: no file had as many",
         reason: "An SSD answers within 1 ms. An answer after 15 ms comes from a queue, a rotating disk or a \
@@ -17,11 +15,9 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT DB_NAME(database_id), file_id, io_stall_read_ms, num_of_reads, io_stall_write_ms, num_of_writes FROM \
                    sys.dm_io_virtual_file_stats(NULL, NULL)",
-        judge: waits,
+        ..Check::new("ms-file-waits", CheckQuestion::Disk, waits)
     },
     Check {
-        id: "ms-volume-full",
-        question: CheckQuestion::Disk,
         figure: "how full the volumes are on which the files of the database lie",
         threshold: "look: above 90 %; bad: above 98 %",
         reason: "A database that cannot grow its log stops. Files that were made large enough never grow; then \
@@ -31,11 +27,9 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT DISTINCT v.volume_mount_point, v.available_bytes, v.total_bytes FROM sys.database_files f CROSS APPLY \
                    sys.dm_os_volume_stats(DB_ID(), f.file_id) v",
-        judge: full,
+        ..Check::new("ms-volume-full", CheckQuestion::Disk, full)
     },
     Check {
-        id: "ms-suspect-pages",
-        question: CheckQuestion::Disk,
         figure: "pages that were found broken when they were read",
         threshold: "bad: any that was neither restored nor repaired",
         reason: "The disk, or something in front of it, changed what was written. DBCC CHECKDB tells how far it \
@@ -45,11 +39,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "msdb.dbo.suspect_pages, of types 1 to 3",
         rights: "SELECT on it, which every user of msdb has",
         shown_by: "SELECT * FROM msdb.dbo.suspect_pages",
-        judge: suspect,
+        ..Check::new("ms-suspect-pages", CheckQuestion::Disk, suspect)
     },
     Check {
-        id: "ms-safe",
-        question: CheckQuestion::Disk,
         figure: "settings of the database without which broken pages go unnoticed, or a power cut takes committed transactions",
         threshold: "bad: PAGE_VERIFY is NONE; look: it is TORN_PAGE_DETECTION, or DELAYED_DURABILITY is FORCED",
         reason: "Without a checksum, a page that the disk changed is returned as it is. With delayed \
@@ -57,13 +49,10 @@ pub(super) const CHECKS: &[Check] = &[
                  checksum when it is next written, not when the option is set.",
         after: "Microsoft's documentation of both",
         source: "sys.databases",
-        rights: "none",
         shown_by: "SELECT name, page_verify_option_desc, delayed_durability_desc FROM sys.databases",
-        judge: safe,
+        ..Check::new("ms-safe", CheckQuestion::Disk, safe)
     },
     Check {
-        id: "ms-database-states",
-        question: CheckQuestion::Disk,
         figure: "databases that cannot be used, and why",
         threshold: "bad: SUSPECT, or RECOVERY_PENDING; look: RESTORING, RECOVERING, EMERGENCY or COPYING",
         reason: "SUSPECT and RECOVERY_PENDING mean that something is missing or broken and the server gave up. \
@@ -73,7 +62,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "sys.databases",
         rights: "VIEW ANY DATABASE, which every login has as shipped",
         shown_by: "SELECT name, state_desc FROM sys.databases WHERE state <> 0",
-        judge: states,
+        ..Check::new("ms-database-states", CheckQuestion::Disk, states)
     },
 ];
 

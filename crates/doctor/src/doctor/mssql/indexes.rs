@@ -10,8 +10,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "ms-missing-index",
-        question: CheckQuestion::Indexes,
         figure: "how often queries could have used an index that there is not, and by how much the server thinks they would have been cheaper",
         threshold: "look: ten times or more between the looks, by half of their cost or more, in a table of 10,000 rows or more",
         reason: "The server notes this for each query by itself: one index may serve several, and every write \
@@ -22,25 +20,20 @@ pub(super) const CHECKS: &[Check] = &[
         shown_by: "SELECT d.statement, d.equality_columns, d.inequality_columns, s.user_seeks, s.avg_user_impact FROM \
                    sys.dm_db_missing_index_group_stats s JOIN sys.dm_db_missing_index_groups g ON g.index_group_handle = s.group_handle JOIN \
                    sys.dm_db_missing_index_details d ON d.index_handle = g.index_handle ORDER BY s.user_seeks DESC",
-        judge: missing,
+        ..Check::new("ms-missing-index", CheckQuestion::Indexes, missing)
     },
     Check {
-        id: "ms-table-scans",
-        question: CheckQuestion::Indexes,
         figure: "scans of whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more of a table, with 5 % or more of the rows of all scans",
         reason: "Ten in a few seconds are more than a report. A scan that ends early counts like any other, and \
                  scanning a table is right if a query wants most of it: look at the query.",
-        after: "blobwise",
         source: "user_scans of sys.dm_db_index_usage_stats, of heaps and clustered indexes; rows of sys.partitions",
         rights: "VIEW SERVER STATE; some right on the tables, or VIEW DEFINITION",
         shown_by: "SELECT OBJECT_NAME(object_id), user_scans FROM sys.dm_db_index_usage_stats WHERE database_id = DB_ID() AND index_id IN (0, 1) \
                    ORDER BY user_scans DESC",
-        judge: scans,
+        ..Check::new("ms-table-scans", CheckQuestion::Indexes, scans)
     },
     Check {
-        id: "ms-duplicate-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order, and which has all that they include",
         threshold: "look: any that is not unique",
         reason: "The other index answers the same queries, while every write and the memory pay for both. A \
@@ -50,11 +43,9 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "some right on the tables, or VIEW DEFINITION",
         shown_by: "SELECT i.name, c.key_ordinal, c.column_id FROM sys.indexes i JOIN sys.index_columns c ON c.object_id = i.object_id AND \
                    c.index_id = i.index_id ORDER BY i.object_id, 1, 2",
-        judge: duplicate,
+        ..Check::new("ms-duplicate-index", CheckQuestion::IndexOrder, duplicate)
     },
     Check {
-        id: "ms-disabled-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes that are disabled, or were only made for an adviser to try",
         threshold: "bad: a clustered one that is disabled; look: any other",
         reason: "Without its clustered index a table can be neither read nor written. Any other disabled index \
@@ -63,11 +54,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "is_disabled and is_hypothetical of sys.indexes",
         rights: "some right on the tables, or VIEW DEFINITION",
         shown_by: "SELECT OBJECT_NAME(object_id), name, type_desc FROM sys.indexes WHERE is_disabled = 1 OR is_hypothetical = 1",
-        judge: disabled,
+        ..Check::new("ms-disabled-index", CheckQuestion::IndexOrder, disabled)
     },
     Check {
-        id: "ms-unused-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes that no query has used since the server was started",
         threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started, \
                     or the database made or restored, less than 14 days ago, AUTO_CLOSE, read-only, or in an availability group",
@@ -79,25 +68,20 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "VIEW SERVER STATE; SELECT on msdb.dbo.restorehistory; some right on the tables, or VIEW DEFINITION",
         shown_by: "SELECT i.name, u.user_seeks, u.user_scans, u.user_lookups FROM sys.indexes i LEFT JOIN sys.dm_db_index_usage_stats u ON \
                    u.database_id = DB_ID() AND u.object_id = i.object_id AND u.index_id = i.index_id ORDER BY 2, 3, 4",
-        judge: unused,
+        ..Check::new("ms-unused-index", CheckQuestion::IndexOrder, unused)
     },
     Check {
-        id: "ms-index-density",
-        question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of an index are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
         reason: "An index that grows at its end is full, one that grows anywhere about 70 %. Below half of that \
                  it takes twice the memory and reads: REBUILD or REORGANIZE makes it dense again. Where rows \
                  come and go constantly, it soon empties again.",
-        after: "blobwise",
         source: "avg_page_space_used_in_percent of sys.dm_db_index_physical_stats, SAMPLED: it reads a hundredth of the pages, or all of few",
         rights: "VIEW DATABASE STATE",
         shown_by: "SELECT * FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID('TABLE'), NULL, NULL, 'SAMPLED')",
-        judge: density,
+        ..Check::new("ms-index-density", CheckQuestion::IndexOrder, density)
     },
     Check {
-        id: "ms-stale-statistics",
-        question: CheckQuestion::Statistics,
         figure: "changes since statistics were made, over the number at which the server would update them itself",
         threshold: "look: twice that number or more, of 1,000 rows or more; cannot tell: read-only, or in an availability group",
         reason: "This is the server's own rule for the database's compatibility level. It updates statistics \
@@ -108,20 +92,17 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "SELECT on the columns, or db_ddladmin",
         shown_by: "SELECT OBJECT_NAME(s.object_id), s.name, p.rows, p.modification_counter, p.last_updated FROM sys.stats s CROSS APPLY \
                    sys.dm_db_stats_properties(s.object_id, s.stats_id) p ORDER BY 4 DESC",
-        judge: stale,
+        ..Check::new("ms-stale-statistics", CheckQuestion::Statistics, stale)
     },
     Check {
-        id: "ms-statistics-off",
-        question: CheckQuestion::Statistics,
         figure: "whether the database creates and updates statistics by itself",
         threshold: "look: either is off",
         reason: "Plans then rest on old statistics, or on none. Some products require it and make statistics by \
                  themselves.",
         after: "Microsoft's documentation of AUTO_CREATE_STATISTICS and AUTO_UPDATE_STATISTICS, which are on as shipped",
         source: "sys.databases",
-        rights: "none",
         shown_by: "SELECT name, is_auto_create_stats_on, is_auto_update_stats_on FROM sys.databases",
-        judge: off,
+        ..Check::new("ms-statistics-off", CheckQuestion::Statistics, off)
     },
 ];
 

@@ -19,8 +19,6 @@ pub(super) const CHECKS: &[Check] = &[
         ..statements::check("ms-frequent-query", frequent)
     },
     Check {
-        id: "ms-pages-read",
-        question: CheckQuestion::Indexes,
         figure: "pages that a query read for each row that it returned",
         threshold: "look: above 100, of a query with 10 % of the time or more, that looks at 1,000 pages or more each time",
         reason: "A page has 8 kB of rows, and the query discards most of them; an index or another condition \
@@ -33,33 +31,27 @@ pub(super) const CHECKS: &[Check] = &[
                    FROM sys.query_store_runtime_stats r JOIN sys.query_store_plan p ON p.plan_id = r.plan_id JOIN sys.query_store_query q \
                    ON q.query_id = p.query_id GROUP BY q.query_hash ORDER BY 2 DESC; SELECT TOP 10 query_hash, \
                    SUM(total_logical_reads), SUM(total_rows) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
-        judge: pages,
+        ..Check::new("ms-pages-read", CheckQuestion::Indexes, pages)
     },
     Check {
-        id: "ms-spills",
-        question: CheckQuestion::Queries,
         figure: "what queries wrote to disk in a second because it did not fit into the memory that they were granted",
         threshold: "look: 10 MB or more",
         reason: "Sorts and joins get the memory that statistics predict. An index in that order, fewer columns, \
                  or current statistics help. A nightly report may do this.",
-        after: "blobwise",
         source: "total_spills of sys.dm_exec_query_stats, in pages of 8 kB",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT TOP 10 query_hash, SUM(total_spills) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
-        judge: spills,
+        ..Check::new("ms-spills", CheckQuestion::Queries, spills)
     },
     Check {
-        id: "ms-locks",
-        question: CheckQuestion::Queries,
         figure: "sessions that waited for another at both looks, and deadlocks between them",
         threshold: "look: any",
         reason: "A faster server does not shorten a lock; a shorter transaction does. One waiting session at \
                  one moment is normal.",
-        after: "blobwise",
         source: "blocking_session_id of sys.dm_exec_requests; Number of Deadlocks of sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE, to see sessions of others",
         shown_by: "SELECT session_id, blocking_session_id, wait_type FROM sys.dm_exec_requests WHERE blocking_session_id <> 0",
-        judge: locks,
+        ..Check::new("ms-locks", CheckQuestion::Queries, locks)
     },
 ];
 

@@ -10,8 +10,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "ms-memory",
-        question: CheckQuestion::Memory,
         figure: "memory of the server's machine that programs could still get, as a share of all",
         threshold: "look: below 10 %, while the system says that it is low, or the server gives memory up for it",
         reason: "The server takes the memory that it may and keeps it, so a machine of its own has little left, \
@@ -20,24 +18,19 @@ pub(super) const CHECKS: &[Check] = &[
         source: "sys.dm_os_sys_memory; process_physical_memory_low of sys.dm_os_process_memory",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT * FROM sys.dm_os_sys_memory; SELECT * FROM sys.dm_os_process_memory",
-        judge: memory,
+        ..Check::new("ms-memory", CheckQuestion::Memory, memory)
     },
     Check {
-        id: "ms-processors",
-        question: CheckQuestion::Processor,
         figure: "tasks that could work and waited for a processor, for each processor",
         threshold: "look: one or more for each, at both looks",
         reason: "Then on average every task has to wait for a processor. A queue at one moment is chance. The \
                  server does not tell how busy the processors are: its machine does.",
-        after: "blobwise",
         source: "runnable_tasks_count of sys.dm_os_schedulers",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT scheduler_id, runnable_tasks_count FROM sys.dm_os_schedulers WHERE status = 'VISIBLE ONLINE'",
-        judge: processors,
+        ..Check::new("ms-processors", CheckQuestion::Processor, processors)
     },
     Check {
-        id: "ms-neighbours",
-        question: CheckQuestion::Neighbours,
         figure: "memory of the server's machine that is in use and not the server's, as a share of all",
         threshold: "look: above 15 %, where less than 10 % is available",
         reason: "If nothing is short, moving a program gains nothing. The figure includes the system itself, \
@@ -47,11 +40,9 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT total_physical_memory_kb - available_physical_memory_kb - physical_memory_in_use_kb FROM sys.dm_os_sys_memory, \
                    sys.dm_os_process_memory",
-        judge: neighbours,
+        ..Check::new("ms-neighbours", CheckQuestion::Neighbours, neighbours)
     },
     Check {
-        id: "ms-buffer-pool",
-        question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into waiting for pages that were not in memory; where no query ended, the share of pages",
         threshold: "look: above 5 % of the time, or, where no query ended, above 1 % of the pages of a database that is larger than the memory; \
                     cannot tell: less than 1,000 pages between the looks, or started less than 24 h ago",
@@ -63,11 +54,9 @@ pub(super) const CHECKS: &[Check] = &[
                  sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT wait_type, wait_time_ms FROM sys.dm_os_wait_stats WHERE wait_type LIKE 'PAGEIOLATCH[_]%'",
-        judge: pool,
+        ..Check::new("ms-buffer-pool", CheckQuestion::ServerMemory, pool)
     },
     Check {
-        id: "ms-max-memory",
-        question: CheckQuestion::ServerMemory,
         figure: "max server memory, against the memory of its machine and the size of the database",
         threshold: "look: less than half of the machine's memory for a database that is larger; or without a limit, while the system says that \
                     memory is low",
@@ -78,11 +67,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "sys.configurations; sys.dm_os_sys_memory; sys.allocation_units",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT value_in_use FROM sys.configurations WHERE name = 'max server memory (MB)'",
-        judge: most,
+        ..Check::new("ms-max-memory", CheckQuestion::ServerMemory, most)
     },
     Check {
-        id: "ms-memory-grants",
-        question: CheckQuestion::ServerMemory,
         figure: "queries that waited for memory to sort or to join in",
         threshold: "look: one or more at both looks",
         reason: "These queries do nothing until others end. A query with a far too large grant keeps others \
@@ -91,11 +78,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "Memory Grants Pending of sys.dm_os_performance_counters",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT session_id, requested_memory_kb, granted_memory_kb, wait_time_ms FROM sys.dm_exec_query_memory_grants",
-        judge: grants,
+        ..Check::new("ms-memory-grants", CheckQuestion::ServerMemory, grants)
     },
     Check {
-        id: "ms-connections",
-        question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
         reason: "Further connections are refused. Use a pool in the application.",
@@ -103,11 +88,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "User Connections of sys.dm_os_performance_counters; @@MAX_CONNECTIONS",
         rights: "VIEW SERVER STATE",
         shown_by: "SELECT COUNT(*), @@MAX_CONNECTIONS FROM sys.dm_exec_sessions WHERE is_user_process = 1",
-        judge: connected,
+        ..Check::new("ms-connections", CheckQuestion::ServerMemory, connected)
     },
     Check {
-        id: "ms-idle-in-transaction",
-        question: CheckQuestion::Queries,
         figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",
         reason: "The session keeps its locks, and the server keeps the log and old versions of rows for it.",
@@ -115,7 +98,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "open_transaction_count and last_request_end_time of sys.dm_exec_sessions",
         rights: "VIEW SERVER STATE, to see sessions of others",
         shown_by: "SELECT session_id, last_request_end_time FROM sys.dm_exec_sessions WHERE status = 'sleeping' AND open_transaction_count > 0",
-        judge: idle_in_transaction,
+        ..Check::new("ms-idle-in-transaction", CheckQuestion::Queries, idle_in_transaction)
     },
 ];
 

@@ -10,8 +10,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "my-buffer-pool",
-        question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into reading pages that were not in the buffer pool; where that is not timed, the share \
                  of reads of pages",
         threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the reads of data that are larger than the pool; cannot \
@@ -22,11 +20,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "Innodb_buffer_pool_reads, less what was read ahead where it is counted in them (MariaDB), and _read_requests; the time of innodb_data_file in file_summary_by_event_name",
         rights: "none; performance_schema with SELECT on it, for the time",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read%'",
-        judge: pool,
+        ..Check::new("my-buffer-pool", CheckQuestion::ServerMemory, pool)
     },
     Check {
-        id: "my-buffer-pool-size",
-        question: CheckQuestion::ServerMemory,
         figure: "innodb_buffer_pool_size, against the size of data and indexes",
         threshold: "look: 128M or less, and less than the data have",
         reason: "128M is the shipped value for machines of any size; MySQL's manual recommends half of the \
@@ -35,59 +31,45 @@ pub(super) const CHECKS: &[Check] = &[
         source: "innodb_buffer_pool_size; data_length and index_length of information_schema.tables",
         rights: "SELECT on the tables: others are not counted",
         shown_by: "SELECT @@innodb_buffer_pool_size; SELECT SUM(data_length + index_length) FROM information_schema.tables",
-        judge: pool_size,
+        ..Check::new("my-buffer-pool-size", CheckQuestion::ServerMemory, pool_size)
     },
     Check {
-        id: "my-safe",
-        question: CheckQuestion::Disk,
         figure: "settings without which a power cut takes committed transactions, or tears pages",
         threshold: "bad: innodb_doublewrite off; look: innodb_flush_log_at_trx_commit other than 1",
         reason: "Without the second copy, a half-written page is lost. With 0 or 2 a power cut takes the last \
                  second of commits, which may be your choice.",
         after: "MySQL's documentation of both",
         source: "the variables",
-        rights: "none",
         shown_by: "SHOW GLOBAL VARIABLES WHERE variable_name IN ('innodb_doublewrite', 'innodb_flush_log_at_trx_commit')",
-        judge: safe,
+        ..Check::new("my-safe", CheckQuestion::Disk, safe)
     },
     Check {
-        id: "my-connections",
-        question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
         reason: "Further connections are refused. Put a pool in front of the server instead of allowing more.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "Threads_connected; max_connections",
-        rights: "none",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Threads_connected'",
-        judge: connected,
+        ..Check::new("my-connections", CheckQuestion::ServerMemory, connected)
     },
     Check {
-        id: "my-locks",
-        question: CheckQuestion::Queries,
         figure: "for how long transactions waited for rows that others had locked, in a second",
         threshold: "look: 100 ms or more",
         reason: "A faster server does not shorten a lock; a shorter transaction does. The threshold is a tenth \
                  of a session that only waits.",
-        after: "blobwise",
         source: "Innodb_row_lock_time and Innodb_row_lock_waits",
-        rights: "none",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'",
-        judge: locks,
+        ..Check::new("my-locks", CheckQuestion::Queries, locks)
     },
     Check {
-        id: "my-temporary-tables",
-        question: CheckQuestion::Queries,
         figure: "temporary tables created on disk per second",
         threshold: "look: 10 or more",
         reason: "A sort or a group exceeded tmp_table_size, or had a blob, which some versions always put on \
                  disk. An index in that order, or fewer columns, helps. SHOW and this command make some \
                  themselves.",
-        after: "blobwise",
         source: "Created_tmp_disk_tables",
-        rights: "none",
         shown_by: "SHOW GLOBAL STATUS LIKE 'Created_tmp%'",
-        judge: temporary,
+        ..Check::new("my-temporary-tables", CheckQuestion::Queries, temporary)
     },
 ];
 

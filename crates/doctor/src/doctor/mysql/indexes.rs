@@ -9,21 +9,16 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "my-full-scans",
-        question: CheckQuestion::Indexes,
         figure: "rows that were read without any index in tables of 10,000 rows or more, between the looks",
         threshold: "look: ten times all rows of a table or more, of 5 % or more of all rows that were read",
         reason: "Ten times in a few seconds is more than a report. Scanning a table is right if a query wants \
                  most of it: look at the query.",
-        after: "blobwise",
         source: "table_io_waits_summary_by_index_usage, where the index is NULL",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT * FROM sys.schema_tables_with_full_table_scans LIMIT 10",
-        judge: full_scans,
+        ..Check::new("my-full-scans", CheckQuestion::Indexes, full_scans)
     },
     Check {
-        id: "my-duplicate-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any that is not unique",
         reason: "The other index answers the same queries, while every write and the memory pay for both. A \
@@ -32,11 +27,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "information_schema.statistics",
         rights: "some right on the tables",
         shown_by: "SELECT * FROM sys.schema_redundant_indexes",
-        judge: duplicate,
+        ..Check::new("my-duplicate-index", CheckQuestion::IndexOrder, duplicate)
     },
     Check {
-        id: "my-unused-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes that nothing has used since the server was started",
         threshold: "look: any that is not unique, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started less than 14 days ago, read-only, \
                     or a replica is fed from here",
@@ -47,11 +40,9 @@ pub(super) const CHECKS: &[Check] = &[
         source: "table_io_waits_summary_by_index_usage; Uptime; CREATE_TIME of information_schema.tables",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT * FROM sys.schema_unused_indexes",
-        judge: unused,
+        ..Check::new("my-unused-index", CheckQuestion::IndexOrder, unused)
     },
     Check {
-        id: "my-stale-statistics",
-        question: CheckQuestion::Statistics,
         figure: "rows changed since the statistics of a table were made, as a share of its rows",
         threshold: "look: 20 % or more of a table of 1,000 rows or more; cannot tell: InnoDB is read-only",
         reason: "InnoDB updates statistics by itself after 10 %, within seconds. At twice as much, the update \
@@ -60,7 +51,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "MODIFIED_COUNTER of information_schema.INNODB_TABLESTATS (INNODB_SYS_TABLESTATS)",
         rights: "PROCESS",
         shown_by: "SELECT name, num_rows, modified_counter FROM information_schema.INNODB_SYS_TABLESTATS ORDER BY 3 DESC LIMIT 10",
-        judge: stale,
+        ..Check::new("my-stale-statistics", CheckQuestion::Statistics, stale)
     },
 ];
 

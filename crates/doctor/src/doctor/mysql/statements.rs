@@ -14,8 +14,6 @@ pub(super) const CHECKS: &[Check] = &[
         ..statements::check("my-frequent-query", frequent)
     },
     Check {
-        id: "my-rows-examined",
-        question: CheckQuestion::Indexes,
         figure: "rows that a query read for each that it sent or changed",
         threshold: "look: above 100, of a query with 10 % of the time or more, that reads 1,000 rows or more each time",
         reason: "The query discards most of what it reads; an index or another condition would read less. A sum \
@@ -25,7 +23,7 @@ pub(super) const CHECKS: &[Check] = &[
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT digest_text, sum_rows_examined, sum_rows_sent FROM performance_schema.events_statements_summary_by_digest \
                    ORDER BY sum_rows_examined DESC LIMIT 10",
-        judge: examined,
+        ..Check::new("my-rows-examined", CheckQuestion::Indexes, examined)
     },
 ];
 

@@ -10,8 +10,6 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "pg-cache",
-        question: CheckQuestion::ServerMemory,
         figure: "how much of the time of queries went into reading blocks that were not in shared_buffers; where that is not timed, the \
                  share of blocks",
         threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the blocks of a database that is larger than \
@@ -22,62 +20,48 @@ pub(super) const CHECKS: &[Check] = &[
         source: "blk_read_time, active_time, blks_read and blks_hit of pg_stat_database",
         rights: "none; track_io_timing on, for the time",
         shown_by: "SELECT blks_hit, blks_read, blk_read_time, active_time FROM pg_stat_database WHERE datname = current_database()",
-        judge: cache,
+        ..Check::new("pg-cache", CheckQuestion::ServerMemory, cache)
     },
     Check {
-        id: "pg-shared-buffers",
-        question: CheckQuestion::ServerMemory,
         figure: "shared_buffers, against the size of the database",
         threshold: "look: 128MB or less, and less than the database has",
         reason: "128MB is the shipped value for machines of any size; PostgreSQL's manual recommends a quarter \
                  of the memory. If the kernel's cache holds the rest, it may do little harm: see pg-cache.",
         after: "PostgreSQL's documentation of shared_buffers",
         source: "shared_buffers; pg_database_size",
-        rights: "none",
         shown_by: "SHOW shared_buffers; SELECT pg_size_pretty(pg_database_size(current_database()))",
-        judge: shared_buffers,
+        ..Check::new("pg-shared-buffers", CheckQuestion::ServerMemory, shared_buffers)
     },
     Check {
-        id: "pg-safe",
-        question: CheckQuestion::Disk,
         figure: "settings without which a power cut destroys the database",
         threshold: "bad: fsync or full_page_writes off",
         reason: "They gain speed, and a power cut can destroy the whole database.",
         after: "PostgreSQL's documentation of both",
         source: "fsync and full_page_writes",
-        rights: "none",
         shown_by: "SHOW fsync; SHOW full_page_writes",
-        judge: safe,
+        ..Check::new("pg-safe", CheckQuestion::Disk, safe)
     },
     Check {
-        id: "pg-connections",
-        question: CheckQuestion::ServerMemory,
         figure: "connections, as a share of the maximum",
         threshold: "look: above 80 %",
         reason: "Further connections are refused, and each is a process with memory of its own. Put a pool in \
                  front of the server instead of allowing more.",
         after: "awesome-prometheus-alerts (80 %)",
         source: "pg_stat_activity; max_connections",
-        rights: "none",
         shown_by: "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
-        judge: connected,
+        ..Check::new("pg-connections", CheckQuestion::ServerMemory, connected)
     },
     Check {
-        id: "pg-locks",
-        question: CheckQuestion::Queries,
         figure: "sessions that waited for a lock of another at both looks, and deadlocks between them",
         threshold: "look: any",
         reason: "A faster server does not shorten a lock; a shorter transaction does. One waiting session at \
                  one moment is normal.",
-        after: "blobwise",
         source: "pg_blocking_pids; deadlocks of pg_stat_database",
         rights: "pg_monitor, to see sessions of others",
         shown_by: "SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-        judge: locks,
+        ..Check::new("pg-locks", CheckQuestion::Queries, locks)
     },
     Check {
-        id: "pg-idle-in-transaction",
-        question: CheckQuestion::Queries,
         figure: "the longest time that a session has been idle in a transaction",
         threshold: "look: 5 min or more",
         reason: "The session keeps its locks, and no table can be cleaned of what was deleted since the \
@@ -86,7 +70,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "state and state_change of pg_stat_activity",
         rights: "pg_monitor, to see sessions of others",
         shown_by: "SELECT pid, state_change, query FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'",
-        judge: idle_in_transaction,
+        ..Check::new("pg-idle-in-transaction", CheckQuestion::Queries, idle_in_transaction)
     },
 ];
 

@@ -7,33 +7,25 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "pg-invalid-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes that no query may use, and that are not being built",
         threshold: "bad: any",
         reason: "A failed CREATE INDEX CONCURRENTLY left it behind. Every write still pays for it.",
         after: "PostgreSQL's documentation of CREATE INDEX",
         source: "indisvalid of pg_index, without those of pg_stat_progress_create_index",
-        rights: "none",
         shown_by: "SELECT indexrelid::regclass FROM pg_index WHERE NOT indisvalid",
-        judge: invalid,
+        ..Check::new("pg-invalid-index", CheckQuestion::IndexOrder, invalid)
     },
     Check {
-        id: "pg-duplicate-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes whose columns another index of the same table begins with, in the same order",
         threshold: "look: any, where it is of no constraint and not unique",
         reason: "The other index answers the same queries, while every write and the memory pay for both. A \
                  narrow one may be there for speed.",
         after: "PgHero",
         source: "pg_index: columns, operator classes, collations, order, condition",
-        rights: "none",
         shown_by: "SELECT indrelid::regclass, indexrelid::regclass, indkey FROM pg_index ORDER BY 1, 3",
-        judge: duplicate,
+        ..Check::new("pg-duplicate-index", CheckQuestion::IndexOrder, duplicate)
     },
     Check {
-        id: "pg-unused-index",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes that no query has used for as long as the server has counted",
         threshold: "look: any of 1 MiB or more, not unique, of no constraint or foreign key, in a table that was read 1,000 times or more; cannot \
                     tell: counted for less than 14 days, on a replica, or where there is one",
@@ -44,7 +36,7 @@ pub(super) const CHECKS: &[Check] = &[
         source: "idx_scan of pg_stat_user_indexes; stats_reset of pg_stat_database; when the database was made",
         rights: "pg_read_server_files, to see when the database was made; without it the counters' age is since they were reset",
         shown_by: "SELECT indexrelid::regclass, idx_scan FROM pg_stat_user_indexes ORDER BY idx_scan LIMIT 10",
-        judge: unused,
+        ..Check::new("pg-unused-index", CheckQuestion::IndexOrder, unused)
     },
 ];
 

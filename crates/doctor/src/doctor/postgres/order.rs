@@ -7,8 +7,6 @@ use crate::doctor::finding::{
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "pg-collation",
-        question: CheckQuestion::IndexOrder,
         figure: "indexes of text whose collation has another version than when it was noted",
         threshold: "bad: any",
         reason: "A new version of the system's library may sort differently. An index in the old order then \
@@ -16,23 +14,19 @@ pub(super) const CHECKS: &[Check] = &[
                  ... REFRESH notes the version. Plain ASCII mostly sorts the same.",
         after: "PostgreSQL's documentation of ALTER COLLATION",
         source: "collversion of pg_collation, datcollversion of pg_database (from 15 on), and their actual versions",
-        rights: "none",
         shown_by: "SELECT collname, collversion, pg_collation_actual_version(oid) FROM pg_collation WHERE collversion <> pg_collation_actual_version(oid)",
-        judge: collations,
+        ..Check::new("pg-collation", CheckQuestion::IndexOrder, collations)
     },
     Check {
-        id: "pg-index-density",
-        question: CheckQuestion::IndexOrder,
         figure: "how full the leaves of a B-tree are: of the four largest from 1 to 256 MiB",
         threshold: "look: below 40 %",
         reason: "An index that grows at its end is 90 % full, one that grows anywhere about 70 %. Below half of \
                  that it takes twice the memory and reads: REINDEX CONCURRENTLY rebuilds it. Where rows come \
                  and go constantly, it soon empties again.",
-        after: "blobwise",
         source: "avg_leaf_density of pgstatindex, which reads each of them once",
         rights: "the extension pgstattuple; pg_stat_scan_tables, which pg_monitor has",
         shown_by: "SELECT * FROM pgstatindex('INDEX')",
-        judge: density,
+        ..Check::new("pg-index-density", CheckQuestion::IndexOrder, density)
     },
 ];
 

@@ -13,17 +13,14 @@ pub(super) const CHECKS: &[Check] = &[
         ..statements::check("pg-frequent-query", |facts, _| statements::frequent(facts, "statements", "ms"))
     },
     Check {
-        id: "pg-temporary-files",
-        question: CheckQuestion::Queries,
         figure: "bytes per second that queries wrote into temporary files, between the looks",
         threshold: "look: 1 MB/s or more",
         reason: "A sort or a hash exceeded work_mem and went to disk. An index in that order, fewer columns, or \
                  a larger work_mem for that query helps. Building an index also sorts on disk.",
-        after: "blobwise",
         source: "temp_bytes of pg_stat_database; temp_blks_written of pg_stat_statements for the query",
         rights: "none; the extension pg_stat_statements, to name the query",
         shown_by: "SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = current_database()",
-        judge: temporary,
+        ..Check::new("pg-temporary-files", CheckQuestion::Queries, temporary)
     },
 ];
 

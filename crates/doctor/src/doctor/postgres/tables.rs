@@ -6,21 +6,15 @@ use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "pg-sequential-scans",
-        question: CheckQuestion::Indexes,
         figure: "rows read by scanning whole tables of 10,000 rows or more, between the looks",
         threshold: "look: ten or more such scans of a table, of 5 % or more of all rows that were read so",
         reason: "Ten in a few seconds are more than a report. Scanning a table is right if a query wants most \
                  of it: look at the query.",
-        after: "blobwise",
         source: "seq_scan and seq_tup_read of pg_stat_user_tables",
-        rights: "none",
         shown_by: "SELECT relname, seq_scan, seq_tup_read, idx_scan FROM pg_stat_user_tables ORDER BY seq_tup_read DESC LIMIT 10",
-        judge: sequential_scans,
+        ..Check::new("pg-sequential-scans", CheckQuestion::Indexes, sequential_scans)
     },
     Check {
-        id: "pg-stale-statistics",
-        question: CheckQuestion::Statistics,
         figure: "rows changed since a table was analyzed, over the number at which the server would analyze it itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; cannot tell: a standby",
         reason: "This is the server's own rule, with each table's settings. Autovacuum comes within about a \
@@ -28,13 +22,10 @@ pub(super) const CHECKS: &[Check] = &[
                  planner uses old statistics.",
         after: "PostgreSQL's documentation of autovacuum_analyze_threshold",
         source: "n_mod_since_analyze of pg_stat_user_tables; autovacuum_analyze_threshold and _scale_factor",
-        rights: "none",
         shown_by: "SELECT relname, n_mod_since_analyze, last_analyze, last_autoanalyze FROM pg_stat_user_tables ORDER BY 2 DESC LIMIT 10",
-        judge: stale_statistics,
+        ..Check::new("pg-stale-statistics", CheckQuestion::Statistics, stale_statistics)
     },
     Check {
-        id: "pg-dead-rows",
-        question: CheckQuestion::Statistics,
         figure: "dead rows, over the number at which the server would clean a table up itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; bad: a table that is twice as old as \
                     autovacuum_freeze_max_age; cannot tell: a standby",
@@ -43,9 +34,8 @@ pub(super) const CHECKS: &[Check] = &[
                  refusing writes.",
         after: "PostgreSQL's documentation of autovacuum_vacuum_threshold and autovacuum_freeze_max_age",
         source: "n_dead_tup of pg_stat_user_tables; relfrozenxid of pg_class",
-        rights: "none",
         shown_by: "SELECT relname, n_live_tup, n_dead_tup, last_autovacuum FROM pg_stat_user_tables ORDER BY n_dead_tup DESC LIMIT 10",
-        judge: dead_rows,
+        ..Check::new("pg-dead-rows", CheckQuestion::Statistics, dead_rows)
     },
 ];
 

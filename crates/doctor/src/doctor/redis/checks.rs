@@ -15,8 +15,6 @@ const ANSWERS: &[Check] = &[Check {
 
 const ALL: &[Check] = &[
     Check {
-        id: "redis-memory",
-        question: CheckQuestion::ServerMemory,
         figure: "memory in use, of maxmemory, or of the machine's where there is no limit",
         threshold: "look: above 90 %; bad: above 90 % of the machine's, without a limit",
         reason: "At its limit Redis evicts keys or refuses writes, by its policy. A full cache is normal; \
@@ -25,24 +23,19 @@ const ALL: &[Check] = &[
         source: "used_memory, maxmemory and total_system_memory of INFO",
         rights: "+info",
         shown_by: "redis-cli INFO memory",
-        judge: memory,
+        ..Check::new("redis-memory", CheckQuestion::ServerMemory, memory)
     },
     Check {
-        id: "redis-evictions",
-        question: CheckQuestion::ServerMemory,
         figure: "keys evicted per second, and the share of reads that found nothing",
         threshold: "look: keys are thrown away while 20 % or more of the reads find nothing; cannot tell: started less than 24 h ago",
         reason: "Evicting keys that nobody asks for again is what a cache is for. A cache that has just started \
                  finds nothing either.",
-        after: "blobwise",
         source: "evicted_keys, keyspace_hits and keyspace_misses of INFO",
         rights: "+info",
         shown_by: "redis-cli INFO stats",
-        judge: evictions,
+        ..Check::new("redis-evictions", CheckQuestion::ServerMemory, evictions)
     },
     Check {
-        id: "redis-fragmentation",
-        question: CheckQuestion::ServerMemory,
         figure: "memory taken from the system over memory used (fragmentation)",
         threshold: "look: above 1.5, of 100 MB or more",
         reason: "The rest is lost to fragmentation. With little memory the ratio says nothing, because the \
@@ -51,11 +44,9 @@ const ALL: &[Check] = &[
         source: "used_memory_rss and used_memory of INFO",
         rights: "+info",
         shown_by: "redis-cli MEMORY DOCTOR",
-        judge: fragmentation,
+        ..Check::new("redis-fragmentation", CheckQuestion::ServerMemory, fragmentation)
     },
     Check {
-        id: "redis-persistence",
-        question: CheckQuestion::Disk,
         figure: "whether the last snapshot and the last write of the log went well, and whether there are any",
         threshold: "bad: the last one failed; look: neither snapshots nor a log, in a server that throws nothing away",
         reason: "A failed snapshot goes unnoticed until you need it. A server without snapshots and log is a \
@@ -64,11 +55,9 @@ const ALL: &[Check] = &[
         source: "rdb_last_bgsave_status and aof_last_write_status of INFO; save and appendonly",
         rights: "+info, +config|get",
         shown_by: "redis-cli INFO persistence; redis-cli CONFIG GET save",
-        judge: persistence,
+        ..Check::new("redis-persistence", CheckQuestion::Disk, persistence)
     },
     Check {
-        id: "redis-slow-commands",
-        question: CheckQuestion::Queries,
         figure: "commands logged as slow between the looks",
         threshold: "look: any",
         reason: "All other commands wait meanwhile. The log holds slowlog-max-len entries; once it is full, new \
@@ -77,11 +66,9 @@ const ALL: &[Check] = &[
         source: "SLOWLOG LEN; its entries, which have values, are not read",
         rights: "+slowlog|len",
         shown_by: "redis-cli SLOWLOG GET 10",
-        judge: slow,
+        ..Check::new("redis-slow-commands", CheckQuestion::Queries, slow)
     },
     Check {
-        id: "redis-connections",
-        question: CheckQuestion::Network,
         figure: "connections refused because there were too many",
         threshold: "look: any between the looks, or above 80 % of maxclients",
         reason: "Further connections are refused. Use a pool in the application.",
@@ -89,7 +76,7 @@ const ALL: &[Check] = &[
         source: "rejected_connections, connected_clients and maxclients of INFO",
         rights: "+info",
         shown_by: "redis-cli INFO clients",
-        judge: connections,
+        ..Check::new("redis-connections", CheckQuestion::Network, connections)
     },
 ];
 
