@@ -2,7 +2,9 @@
 
 use super::counted_seconds;
 use crate::doctor::facts::{Row, SubjectFacts, UnknownReason, or_zero, text};
-use crate::doctor::finding::{Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges};
+use crate::doctor::finding::{
+    Answer, Check, CheckQuestion, CheckResult, FigurePeriod, LeastAges, covered_indexes,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -69,11 +71,7 @@ fn invalid(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownRe
 }
 
 fn duplicate(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
-    let rows = facts.rows("indexes")?;
-    let others =
-        |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
-    let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), others(row)?)));
-    of_indexes(facts, Answer::Look, named.collect(), "are covered by another")
+    covered_indexes(facts, is_covered_by, shown)
 }
 
 /// True if another index answers all queries that this one does.

@@ -50,27 +50,17 @@ fn rows_of(row: &Row) -> f64 {
 fn sequential_scans(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
     let pairs = facts.pairs("tables", "name")?;
     let all: f64 = pairs.iter().map(|pair| growth(pair, "seq_tup_read")).sum();
-    let mut scanned: Vec<(f64, f64, String)> = pairs
+    let scanned = pairs
         .iter()
         .filter(|pair| rows_of(pair.1) >= LARGE_ROWS)
-        .map(|pair| (growth(pair, "seq_tup_read"), growth(pair, "seq_scan"), text(pair.1, "name").to_owned()))
-        .filter(|(read, ..)| *read > 0.0)
+        .map(|pair| (growth(pair, "seq_tup_read"), (growth(pair, "seq_scan"), pair.1)))
+        .filter(|(read, _)| *read > 0.0)
         .collect();
-    scanned.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let named: Vec<String> = scanned
-        .iter()
-        .filter(|(read, scans, _)| *scans >= 10.0 && *read >= all * 0.05)
-        .map(|(read, scans, name)| format!("`{name}`: {} rows in {scans:.0} scans", units::count(*read)))
-        .collect();
-    let most = scanned.first().map_or(0.0, |(read, ..)| *read);
-    let figure = match (named.first(), scanned.first()) {
-        (Some(first), _) => format!("{}: {first}", units::counted(named.len(), "table")),
-        (None, Some((read, scans, name))) => {
-            format!("the most is {} rows in {scans:.0} scans of `{name}`", units::count(*read))
-        }
-        (None, None) => "no table of 10,000 rows was gone through".to_owned(),
+    let is_often = |(read, (scans, _)): &(f64, (f64, &Row))| *scans >= 10.0 && *read >= all * 0.05;
+    let words = |(read, (scans, row)): &(f64, (f64, &Row))| {
+        format!("`{}`: {} rows in {scans:.0} scans", text(row, "name"), units::count(*read))
     };
-    Ok(CheckResult::of_named(Answer::Look, most, figure, named))
+    Ok(largest(scanned, is_often, words, Some("table"), "no table of 10,000 rows was gone through"))
 }
 
 fn stale_statistics(facts: &SubjectFacts, _: &LeastAges) -> Result<CheckResult, UnknownReason> {
