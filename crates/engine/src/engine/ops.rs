@@ -331,6 +331,9 @@ pub fn hottest(uses: &[u64], state: &State) -> Option<HotShare> {
     })
 }
 
+/// Maximum number of reads for which an ideal LRU cache is simulated.
+pub const LRU_OPS_MAX: usize = 1 << 20;
+
 /// What an ideal LRU cache reads of its device, by the reads and the capacity: all candidates of a round read in the same order, so
 /// that each order is simulated once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -346,8 +349,7 @@ impl IdealLru {
         lists: &[Vec<PlannedOp>],
         capacity: u64,
     ) -> Option<f64> {
-        const OPS_MAX: usize = 1 << 20;
-        if lists.iter().map(Vec::len).sum::<usize>() > OPS_MAX {
+        if lists.iter().map(Vec::len).sum::<usize>() > LRU_OPS_MAX {
             return None;
         }
         let digest = digest_of_reads(lists, capacity);

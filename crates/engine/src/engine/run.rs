@@ -793,10 +793,17 @@ impl RunState<'_> {
     }
 
     fn round_is_done(&self, round: u32) -> bool {
-        self.subjects().all(|subject| {
-            self.records.has(&subject.candidate.label, subject.corpus_id, round)
-                || self.records.has_failed(&subject.candidate.label)
-        }) && self.records.probes.iter().any(|probe| probe.round == round)
+        self.has_all(round) && self.records.probes.iter().any(|probe| probe.round == round)
+    }
+
+    /// True if no candidate is left to be measured in a round.
+    fn has_all(&self, round: u32) -> bool {
+        self.subjects().all(|subject| self.is_done(&subject, round))
+    }
+
+    fn is_done(&self, subject: &CandidateOnCorpus, round: u32) -> bool {
+        let label = &subject.candidate.label;
+        self.records.has(label, subject.corpus_id, round) || self.records.has_failed(label)
     }
 
     fn subjects(&self) -> impl Iterator<Item = CandidateOnCorpus<'_>> {
@@ -896,9 +903,7 @@ impl RunState<'_> {
                 let candidate = &plan.candidates[*candidate];
                 let corpus_id = plan.corpora[corpus].corpus_id;
                 let subject = CandidateOnCorpus { candidate, corpus: &self.corpora[corpus], corpus_id };
-                if self.records.has(&subject.candidate.label, subject.corpus_id, round)
-                    || self.records.has_failed(&candidate.label)
-                {
+                if self.is_done(&subject, round) {
                     continue;
                 }
                 self.announce(round, &subject, observer);
@@ -985,15 +990,9 @@ impl RunState<'_> {
     fn finish(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let spent = (machine::uptime() - self.begin).as_secs_f64();
         environment::look_back(&mut self.records, self.stolen, spent);
-        let rounds = 1..=self.records.fixed.rounds;
-        self.records.complete = !self.stopped()
-            && self.records.fixed.rounds > 0
-            && rounds.clone().all(|round| {
-                self.subjects().all(|subject| {
-                    self.records.has(&subject.candidate.label, subject.corpus_id, round)
-                        || self.records.has_failed(&subject.candidate.label)
-                })
-            });
+        let rounds = self.records.fixed.rounds;
+        self.records.complete =
+            !self.stopped() && rounds > 0 && (1..=rounds).all(|round| self.has_all(round));
         self.records.program.seconds = self.seconds_spent();
         observer.save(&self.records)
     }

@@ -299,28 +299,20 @@ impl CandidateRun<'_> {
             self.settle(phase, &mut meter, &mut round)?;
         }
         round.open = rate.map(|rate| open_loop(rate, &tally));
-        let done = self.measured(round, &tally, &meter)?;
-        Ok(self.with_ideal_lru(phase, load, &job.lists, done))
+        self.finish(&mut round, &tally, &meter)?;
+        self.note_ideal_lru(phase, &job.lists, &mut round);
+        Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 
-    /// Adds the device reads of an ideal LRU cache to a phase of whole reads whose memory is limited. The pilot's are never shown.
-    fn with_ideal_lru(
-        &mut self,
-        phase: &Phase,
-        load: &Workload,
-        lists: &[Vec<PlannedOp>],
-        mut done: Option<PhaseOutcome>,
-    ) -> Option<PhaseOutcome> {
-        let budget = self.plan().memory_of(phase, self.subject.corpus.bytes());
-        if let Some(PhaseOutcome::Measured(round)) = &mut done
-            && let Some(memory) = &mut round.memory
-            && let Some(budget) = budget.filter(|_| self.slot.round > 0)
-            && load.mix.iter().all(|(kind, _)| *kind == OpKind::Get)
-        {
+    /// Notes the device reads of an ideal LRU cache, if the ops only read whole blobs and memory is limited. The pilot's are never
+    /// shown.
+    pub(super) fn note_ideal_lru(&mut self, phase: &Phase, lists: &[Vec<PlannedOp>], round: &mut Round) {
+        let Some(memory) = round.memory.as_mut().filter(|_| self.slot.round > 0) else { return };
+        let Some(budget) = self.plan().memory_of(phase, self.subject.corpus.bytes()) else { return };
+        if lists.iter().flatten().all(|op| op.kind == OpKind::Get) {
             let known = &self.run.ideal_lru;
             memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.byte_miss_ratio(known, lists, budget);
         }
-        done
     }
 
     /// True if each read should go to a client that did not write its blob. Not for orders in which neighbours stay together, nor

@@ -9,13 +9,13 @@ use anyhow::Result;
 
 use super::super::candidate_run::phases::open_loop;
 use super::super::candidate_run::{CandidateRun, PhaseOutcome, PhaseRun};
-use super::super::ops::{PlannedOp, hottest};
+use super::super::ops::{LRU_OPS_MAX, PlannedOp, hottest};
 use super::super::workers::log::LogOps;
 use super::super::workers::pool::Job;
 use super::{Forecast, LengthInputs, Work, WorkKind};
 use crate::corpus::Corpus;
-use crate::plan::{OpKind, Phase, REPLAY, StandardPhase};
-use crate::result::{FixedLength, Replayed, Round};
+use crate::plan::{Phase, REPLAY, StandardPhase};
+use crate::result::{FixedLength, Replayed};
 use crate::store::{Capabilities, Durability};
 use crate::trace::{Op, Replay};
 
@@ -27,8 +27,6 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
 
 /// Number of requests before round 1, where only their time is wanted: in a closed loop, whatever the speed.
 const TRIED: usize = 2_000;
-/// Maximum number of reads for which an ideal LRU cache is simulated.
-const LRU_OPS_MAX: usize = 1 << 20;
 
 pub(super) const KIND: WorkKind = WorkKind { name: REPLAY, standard: STANDARD, work: &ReplayWork };
 
@@ -117,11 +115,12 @@ impl CandidateRun<'_> {
         round.open = speed.map(|speed| open_loop(speed * log.ops_per_s(), &tally));
         let done_per_s = tally.counters.acknowledged(tally.ops) as f64 / round.seconds;
         round.replayed = Some(replayed(log, speed, done_per_s));
-        let mut done = self.measured(round, &tally, &meter)?;
-        if let Some(PhaseOutcome::Measured(round)) = &mut done {
-            self.note_ideal_lru(phase, &ops, round);
+        self.finish(&mut round, &tally, &meter)?;
+        if round.memory.is_some() {
+            let list: Vec<PlannedOp> = ops.all().take(LRU_OPS_MAX + 1).collect();
+            self.note_ideal_lru(phase, &[list], &mut round);
         }
-        Ok(done)
+        Ok(Some(PhaseOutcome::Measured(Box::new(round))))
     }
 
     /// Brings the store to where the log begins, with the sizes that the log shows.
@@ -136,17 +135,6 @@ impl CandidateRun<'_> {
         let changes = self.state.changes_to(&wanted);
         self.warm &= changes.is_empty();
         self.change(changes)
-    }
-
-    /// Notes the device reads of an ideal LRU cache, if the log only reads whole blobs and memory is limited.
-    fn note_ideal_lru(&mut self, phase: &Phase, ops: &LogOps, round: &mut Round) {
-        let Some(memory) = &mut round.memory else { return };
-        let Some(budget) = self.plan().memory_of(phase, self.subject.corpus.bytes()) else { return };
-        let list: Vec<PlannedOp> = ops.all().take(LRU_OPS_MAX + 1).collect();
-        if list.iter().all(|op| op.kind == OpKind::Get) {
-            let known = &self.run.ideal_lru;
-            memory.ideal_lru_bytes_per_byte = self.outcome.ideal_lru.byte_miss_ratio(known, &[list], budget);
-        }
     }
 }
 
