@@ -9,7 +9,9 @@ use serde_json::json;
 use super::{CommandOutcome, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
-use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server, unknown_plan};
+use crate::plan::{
+    COMMON, PlanText, SHIPPED, defaults, members_of, missing_server, unknown_plan, why_not_had,
+};
 use crate::redact::without_passwords;
 use crate::report::terminal::{behind, paragraph};
 use crate::store::{Adapter, Durability, OptionSpec, Options, ReadIsolation, Values};
@@ -302,16 +304,7 @@ fn about(preset: &Preset) -> String {
 }
 
 fn state(entry: &Entry) -> String {
-    match entry {
-        Entry::Ready(adapter) => match missing_server(adapter, &defaults(adapter)) {
-            None => READY.to_owned(),
-            Some(error) => format!("{error:#}"),
-        },
-        Entry::NotCompiled { feature, .. } => {
-            format!("not compiled in: `cargo build --release --features {feature}`")
-        }
-        Entry::Impossible { why, .. } => format!("not possible: {why}"),
-    }
+    why_not_had(entry).unwrap_or_else(|| READY.to_owned())
 }
 
 fn stores_text(entries: &[Entry]) -> String {

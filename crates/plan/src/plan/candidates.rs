@@ -195,7 +195,7 @@ pub fn members_of(family: &str) -> Vec<&'static Entry> {
 }
 
 /// Reason why a store cannot run here with its default settings, or `None` if it can.
-fn why_not_had(entry: &Entry) -> Option<String> {
+pub fn why_not_had(entry: &Entry) -> Option<String> {
     match entry {
         Entry::Ready(adapter) => {
             missing_server(adapter, &defaults(adapter)).map(|why| redact::of_error(&format!("{why:#}")))
@@ -247,23 +247,12 @@ pub(super) fn candidates_on(
                     }
                 }
             }
-            Some(Entry::NotCompiled { name, feature, .. }) => {
-                let reason =
-                    format!("not compiled in; build with `cargo build --release --features {feature}`");
-                if strict {
-                    bail!("the store `{name}` is {reason}");
-                }
+            Some(entry @ (Entry::NotCompiled { .. } | Entry::Impossible { .. })) => {
+                let reason = why_not_had(&entry).unwrap_or_default();
+                ensure!(!strict, "the store `{name}` cannot be measured: {reason}");
                 let label = without_passwords(store);
                 missing.push(MissingCandidate { label, adapter: name.to_owned(), reason });
             }
-            Some(Entry::Impossible { name, why }) if strict => {
-                bail!("the store `{name}` cannot be measured: {why}");
-            }
-            Some(Entry::Impossible { name, why }) => missing.push(MissingCandidate {
-                label: without_passwords(store),
-                adapter: name.to_owned(),
-                reason: why.to_owned(),
-            }),
             None => return Err(stores::unknown(name)),
         }
     }

@@ -8,7 +8,7 @@ pub mod text;
 
 pub use candidates::{
     Candidate, ExpandedFamilies, MissingCandidate, NoPassword, Sets, candidates, class_of, defaults,
-    file_system, members_of, missing_server, with_families,
+    file_system, members_of, missing_server, why_not_had, with_families,
 };
 pub use resolve::{NothingRuns, Plan};
 pub use text::*;
