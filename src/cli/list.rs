@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 
@@ -73,44 +73,13 @@ impl ListFlags {
             (None, _) => Ok(ListRequest::Everything),
             (Some(what), None) => match kind(what) {
                 Some(kind) => Ok(ListRequest::Kind(kind)),
-                None if !stores_of(what).is_empty() => Ok(ListRequest::Stores(what)),
-                None if is_plan(what) => Ok(ListRequest::Plan(what)),
-                None if is_corpus(what) => Ok(ListRequest::Corpus(what)),
                 None => {
-                    let kinds = KINDS.iter().map(|(name, _)| *name);
-                    let plans = SHIPPED.iter().map(|(name, _)| *name);
-                    let corpora = PRESETS.iter().map(|preset| preset.name);
-                    let known: Vec<&str> = kinds.chain(stores::names()).chain(plans).chain(corpora).collect();
-                    match suggest::nearest(what, known) {
-                        Some(other) => {
-                            bail!("nothing that can be listed is called `{what}`; did you mean `{other}`?")
-                        }
-                        None => bail!(
-                            "nothing that can be listed is called `{what}`: there are stores, plans, corpora and file-systems, and their names"
-                        ),
-                    }
+                    let kinds = [ListTopic::Stores, ListTopic::Plans, ListTopic::Corpora];
+                    kinds.into_iter().find_map(|kind| named(kind, what).ok()).ok_or_else(|| unknown(what))
                 }
             },
             (Some(what), Some(name)) => match kind(what) {
-                Some(ListTopic::Stores) if !stores_of(name).is_empty() => Ok(ListRequest::Stores(name)),
-                Some(ListTopic::Stores) => Err(stores::unknown(name)),
-                Some(ListTopic::Plans) if is_plan(name) => Ok(ListRequest::Plan(name)),
-                Some(ListTopic::Plans) => Err(unknown_plan(name)),
-                Some(ListTopic::Corpora) if is_corpus(name) => Ok(ListRequest::Corpus(name)),
-                Some(ListTopic::Corpora) => {
-                    Err(suggest::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name)))
-                }
-                Some(ListTopic::FileSystems) => {
-                    let all = file_systems();
-                    match all.iter().any(|(known, _)| known == name) {
-                        true => Ok(ListRequest::FileSystem(name)),
-                        false => Err(suggest::unknown(
-                            "file system",
-                            name,
-                            all.iter().map(|(known, _)| known.as_str()),
-                        )),
-                    }
-                }
+                Some(kind) => named(kind, name),
                 None => bail!(
                     "`list {what}` takes no second name: `list stores {name}` does, and so do plans, corpora and file-systems"
                 ),
@@ -119,20 +88,46 @@ impl ListFlags {
     }
 }
 
+/// Returns what has this name among the things of one kind.
+fn named(kind: ListTopic, name: &str) -> Result<ListRequest<'_>> {
+    match kind {
+        ListTopic::Stores if !stores_of(name).is_empty() => Ok(ListRequest::Stores(name)),
+        ListTopic::Stores => Err(stores::unknown(name)),
+        ListTopic::Plans if SHIPPED.iter().any(|(known, _)| *known == name) => Ok(ListRequest::Plan(name)),
+        ListTopic::Plans => Err(unknown_plan(name)),
+        ListTopic::Corpora if PRESETS.iter().any(|preset| preset.name == name) => {
+            Ok(ListRequest::Corpus(name))
+        }
+        ListTopic::Corpora => Err(suggest::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name))),
+        ListTopic::FileSystems => {
+            let all = file_systems();
+            let known = || all.iter().map(|(known, _)| known.as_str());
+            match known().any(|known| known == name) {
+                true => Ok(ListRequest::FileSystem(name)),
+                false => Err(suggest::unknown("file system", name, known())),
+            }
+        }
+    }
+}
+
+fn unknown(what: &str) -> anyhow::Error {
+    let kinds = KINDS.iter().map(|(name, _)| *name);
+    let plans = SHIPPED.iter().map(|(name, _)| *name);
+    let corpora = PRESETS.iter().map(|preset| preset.name);
+    let known: Vec<&str> = kinds.chain(stores::names()).chain(plans).chain(corpora).collect();
+    let other = match suggest::nearest(what, known) {
+        Some(other) => format!("; did you mean `{other}`?"),
+        None => ": there are stores, plans, corpora and file-systems, and their names".to_owned(),
+    };
+    anyhow!("nothing that can be listed is called `{what}`{other}")
+}
+
 /// Returns the stores of a name: one, or those of a family.
 fn stores_of(name: &str) -> Vec<Entry> {
     match stores::find(name) {
         Some(entry) => vec![entry],
         None => members_of(name.strip_suffix("/*").unwrap_or(name)).into_iter().copied().collect(),
     }
-}
-
-fn is_plan(name: &str) -> bool {
-    SHIPPED.iter().any(|(known, _)| *known == name)
-}
-
-fn is_corpus(name: &str) -> bool {
-    PRESETS.iter().any(|preset| preset.name == name)
 }
 
 pub fn main(flags: &ListFlags) -> Result<CommandOutcome> {
