@@ -3,6 +3,7 @@
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Interval;
 use crate::plan::text::Need;
@@ -129,6 +130,7 @@ pub struct Situation {
 }
 
 /// Cost of choosing the runner-up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunnerUp {
     /// Label of the candidate.
@@ -137,23 +139,21 @@ pub struct RunnerUp {
     pub more_ns: f64,
     /// Relative slowdown of a request with one op compared with the fastest candidate, as in a worst case; absent in
     /// results of versions that did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower: Option<f64>,
     /// Op time relative to the fastest candidate, with a 95 % interval that is simultaneous over all candidates; absent
     /// in results of versions that did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Interval>,
     /// True if the difference is too small relative to a request to matter.
     pub is_little: bool,
 }
 
 /// Result of one candidate in a situation.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SituationResult {
     /// Label of the candidate.
     pub store: String,
     /// Mean time of an op, in nanoseconds; absent if it was not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_ns: Option<f64>,
     /// True if the harness is so large a part of that time that it is only an upper bound for the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -164,11 +164,9 @@ pub struct SituationResult {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_brief: bool,
     /// Op time relative to the fastest candidate; absent if it is not comparable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<f64>,
     /// Upper bound of that ratio with 95 % confidence, computed without possible harness overhead in the fastest
     /// candidate's time; absent after a single round, too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_at_most: Option<f64>,
 }
 

@@ -4,17 +4,17 @@
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Cause of one instance of damage.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CutCause {
     /// Kind of damage.
     pub damage: Damage,
     /// Promise that was broken; absent if the store does not open or nothing about the blob was promised.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<DurabilityPromise>,
     /// Number of the blob; absent if the whole store is affected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<u64>,
     /// Number of entries in the disk's log before the power cut.
     pub cut: usize,
@@ -27,7 +27,6 @@ pub struct CutCause {
     /// True if no write can be left out of the set; false if the search ended early.
     pub is_smallest: bool,
     /// Last log entry up to which the damage persists whatever survives: the next op on the blob, or the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<usize>,
     /// Number of disk images made during the search.
     pub images: usize,
@@ -69,6 +68,7 @@ pub enum CutBy {
 }
 
 /// Write to the disk.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskWrite {
     /// Entry in the disk's log.
@@ -80,10 +80,8 @@ pub struct DiskWrite {
     /// Number of its bytes that survived the cut.
     pub survived: u64,
     /// Entry of the first flush that covered it; absent if there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushed: Option<usize>,
     /// File it belongs to; absent for metadata of the file system and for files deleted before they were fully written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<FilePlace>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::counters::Counters;
 use super::{CacheProof, Reason, Round, Status};
@@ -28,20 +29,18 @@ pub enum Cache {
 }
 
 /// Figure with a confidence interval over rounds.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Geometric mean over rounds; of a ratio, that of the ratios of each round. (Format 4 called it `median`.)
     #[serde(rename = "geometric_mean", alias = "median")]
     pub median: f64,
     /// Lower end of the interval; absent after a single round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// Upper end of the interval; absent after a single round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Confidence of the interval, from 0 to 1; absent after a single round, and in format 4. Above 0.95 if several
     /// intervals hold simultaneously with 95 % confidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
 
@@ -59,43 +58,37 @@ impl Interval {
 }
 
 /// Percentiles of a time, in nanoseconds. Each is present only if every round has at least 10 ops beyond it.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// Median.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<u64>,
     /// 90th percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<u64>,
     /// 99th percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<u64>,
     /// 99.9th percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<u64>,
     /// Maximum; never compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
 }
 
 /// Confidence intervals of percentiles, from their values in each round.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PercentileIntervals {
     /// Interval of the median.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50: Option<Interval>,
     /// Interval of the 90th percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<Interval>,
     /// Interval of the 99th percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<Interval>,
     /// Interval of the 99.9th percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<Interval>,
 }
 
 /// Figures of one candidate in one phase.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Label of the candidate.
@@ -103,7 +96,6 @@ pub struct Cell {
     /// Name of the adapter.
     pub adapter: String,
     /// Kind of store; absent for a candidate that cannot run on this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// All settings of the candidate.
     pub options: BTreeMap<String, String>,
@@ -113,7 +105,6 @@ pub struct Cell {
     /// Outcome: measured, failed, not possible or not available.
     pub status: Status,
     /// Reason why figures are missing, in part or altogether.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Id of the phase.
     pub phase: String,
@@ -121,20 +112,17 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
     /// Number of blobs in the store, if the phase is a step of a growth.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_blobs: Option<u64>,
     /// Durability class the phase ran in.
     pub durability: Durability,
     /// Durability class set for this candidate alone, if it differs from the run's. Its reads are ranked separately,
     /// too.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
     /// True if each of several clients had a store of its own and their rates are summed; ranked apart from stores that
     /// clients share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_one_for_each_client: bool,
     /// Data lost by a process kill or a power cut in this class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Losses>,
     /// True if all reads of a worker share one transaction; otherwise each op has its own, if the store has
     /// transactions.
@@ -147,10 +135,8 @@ pub struct Cell {
     /// State of the caches.
     pub cache: Cache,
     /// Evidence for the state of the caches.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
     /// Offered ops per second of an open loop; absent in a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_ops_per_s: Option<f64>,
     /// Ops attempted in all rounds.
     pub ops: u64,
@@ -160,25 +146,18 @@ pub struct Cell {
     /// Measurements of each round.
     pub rounds: Vec<Round>,
     /// Acknowledged ops per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops_per_s: Option<Interval>,
     /// Ops per second including deferred work (settling and flushing); write phases only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_ops_per_s: Option<Interval>,
     /// Measured number of blobs per op.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blobs_per_op: Option<f64>,
     /// Blob bytes per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<Interval>,
     /// Service time: from the start to the end of an op.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_ns: Option<Percentiles>,
     /// Confidence intervals of the service time percentiles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_intervals: Option<PercentileIntervals>,
     /// Response time: from the moment an op was due to its end; open loops only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Percentiles>,
     /// Percentile curve of the service time (open loops: response time), as pairs of share and nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -192,57 +171,41 @@ pub struct Cell {
     pub counts: BTreeMap<String, f64>,
     /// Concentration of a skewed access pattern, averaged over rounds: the smallest share of blobs that received most
     /// ops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<HotShare>,
     /// Share of the workers' time spent in syncs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_share: Option<f64>,
     /// CPU time of the whole system per op, over the phase and its settling, minus the idle baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_cpu_ns_per_op: Option<f64>,
     /// CPU time of blobwise itself per op, embedded stores included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_ns_per_op: Option<f64>,
     /// Part of it used by threads that are not workers, such as background threads of embedded stores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_cpu_ns_per_op: Option<f64>,
     /// CPU time of the store's servers per op.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns_per_op: Option<f64>,
     /// Peak memory of blobwise beyond what it used before the store was opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_peak_bytes: Option<u64>,
     /// Peak memory of the store's servers, or of the in-memory file system that is the store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
     /// Peak anonymous and shared memory of blobwise and the servers together, which the kernel cannot drop. Absent in
     /// results of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous_peak_bytes: Option<u64>,
     /// Peak size of additional pages of mapped files, which the kernel can drop and read again. Absent in results of
     /// earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_peak_bytes: Option<u64>,
     /// Read requests completed by the device, per round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_reads: Option<u64>,
     /// Bytes read by the device, per round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_read_bytes: Option<u64>,
     /// Bytes written by the device until everything was settled, per round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_written_bytes: Option<u64>,
     /// Flush requests completed by the device, per round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_flushes: Option<u64>,
     /// Harness overhead as a share of the op's time, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harness_share: Option<f64>,
     /// True if it is among the leaders of its phase: no other is proved to be faster, or only the best is, by less than
     /// 3 %.
     pub leader: bool,
     /// Reason why it is not ranked; absent if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ranked: Option<Reason>,
 }
 

@@ -2,8 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Figures of the check, which are separate from the verdict on a store.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSystemCheck {
     /// Command that checks.
@@ -13,9 +15,7 @@ pub struct FileSystemCheck {
     /// Number of cuts after which it found errors.
     pub wrong: usize,
     /// First error it reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
     /// Reason why the check could not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_checked: Option<String>,
 }

@@ -3,11 +3,13 @@
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Interval;
 use crate::plan::text::FigureUnit;
 
 /// Published statement with this run's verdict.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// Id in the plan.
@@ -18,26 +20,21 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
     /// Published figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
     /// Same figure in this run. The interval is wider than that of a single claim if sub-claims are judged together.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
     #[schemars(with = "Option<super::estimated::Estimate>")]
     pub today: Option<Interval>,
     /// Unit of the figures; absent for ratios, shares and counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<FigureUnit>,
     /// Verdict on the statement.
     pub verdict: ClaimVerdict,
     /// Verdict on the size of the figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub magnitude: Option<Magnitude>,
     /// Reason why it is not testable or why the published figures are impossible, or other remarks for the reader.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Description of the substitute, if something else was measured in place of what the document measured. The
     /// verdict then says nothing about the document.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place: Option<String>,
     /// Sub-claims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Interval, RunResult, Verdict};
 use crate::corpus::CorpusId;
@@ -109,6 +110,7 @@ pub struct CompareOptions {
 }
 
 /// Change of one candidate in one phase.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Label of the candidate.
@@ -119,7 +121,6 @@ pub struct Change {
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
     /// New rate divided by old rate; also present in rows that are not judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
     /// Verdict on the change.
     pub verdict: ChangeVerdict,
@@ -127,7 +128,6 @@ pub struct Change {
     pub regressed: bool,
     /// Smallest fall that would have been detected with the requested power, as a share; absent if nothing was compared
     /// or a run has a single round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_fall_found: Option<f64>,
     /// True if the old run has a rate here, but the requested fall would not have been detected.
     pub blind: bool,
@@ -168,6 +168,7 @@ pub enum ChangeVerdict {
 }
 
 /// Summary of all rows.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparisonSummary {
     /// Rows that could be compared.
@@ -177,13 +178,10 @@ pub struct ComparisonSummary {
     /// Rows that could not detect the requested fall.
     pub blind: usize,
     /// Smallest fall that would have been detected in every compared row; absent if a row has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_in_each: Option<f64>,
     /// Smallest fall that would have been detected in half of the compared rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_in_half: Option<f64>,
     /// Rounds that both runs would need for every compared row to detect the fall; absent if all do already, or if no
     /// reasonable number is enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_needed: Option<u32>,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{CandidateRank, Interval};
 
@@ -50,20 +51,17 @@ pub struct Prices {
 }
 
 /// Prices. Items without a price are left out of the month's costs, and reports say so.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
     /// Price of a GB (10^9 bytes) of disk for a month.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gb_month: Option<f64>,
     /// Price of a million device requests, reads and writes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_million_requests: Option<f64>,
     /// Number of requests per month that are free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_requests: Option<f64>,
     /// Price of the machine that the store runs on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachinePrice>,
 }
 
@@ -120,6 +118,7 @@ pub struct MonthlyOps {
 }
 
 /// Monthly costs of one candidate. An absent part is unknown or has no price; it is never free.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Month {
     /// Label of the candidate.
@@ -130,20 +129,16 @@ pub struct Month {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
     /// Cost of disk space.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<f64>,
     /// Cost of device requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<f64>,
     /// Cost of the share of a machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<f64>,
     /// Sum of all parts that have a price; absent if one of them is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]
     #[schemars(with = "Option<super::estimated::Estimate>")]
     pub total: Option<Interval>,
     /// Total in a year, with the stored bytes grown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_a_year: Option<f64>,
     /// Cost of device requests for a million reads.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::estimated")]

@@ -6,6 +6,7 @@ pub mod besides;
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::ReplacedFlushes;
 use super::cause::CutCause;
@@ -100,12 +101,12 @@ impl Control {
 }
 
 /// Results for a store in a class on a file system.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrashResult {
     /// Label of the store.
     pub store: String,
     /// Registration of uploads, if uploads were tested; absent if blobs were put without a catalog.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uploads: Option<Uploads>,
     /// File system on the disk.
     pub file_system: String,
@@ -114,13 +115,10 @@ pub struct CrashResult {
     /// Loss at a power cut, as declared by the adapter.
     pub declared: Loss,
     /// Verdict on the declared loss; absent if a control failed or there is no finding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<LossVerdict>,
     /// Reason why there is no finding, if the load itself failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// Results of power cuts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<PowerCutResults>,
     /// Results of the other faults: kills, device errors, ignored flushes and flipped bytes.
     #[serde(default)]
@@ -137,10 +135,10 @@ pub struct Uploads {
 }
 
 /// Results of the power cuts on one store.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PowerCutResults {
     /// Version reported by the store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Number of cuts.
     pub cuts: usize,
@@ -149,10 +147,8 @@ pub struct PowerCutResults {
     /// Number of cuts that lost acknowledged writes that the class does not promise to keep.
     pub lost_recent: usize,
     /// Description of the first damage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
     /// Time to open the store after a cut.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_seconds: Option<OpenTimes>,
     /// Number of cuts after which opening hung (20 s), but succeeded at the second attempt.
     #[serde(default)]
@@ -166,7 +162,6 @@ pub struct PowerCutResults {
     #[serde(default)]
     pub checked: FileSystemCheck,
     /// Description of what timed out; no cuts were made after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
     /// Requests that the load caused on the disk.
     pub sent: LoadRequests,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{FlushDoubt, Interval, Machine, Percentiles, ReplacedFlushes, StorageLayers};
 use crate::units;
@@ -64,6 +65,7 @@ impl DiskReport {
 }
 
 /// Directory, device, or file system created by blobwise that is tested.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestedPlace {
     /// Name used in rows.
@@ -71,7 +73,6 @@ pub struct TestedPlace {
     /// Description of the file system and the device.
     pub disk: String,
     /// Device whose counters the rows have; absent if the kernel names none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// True if the device was created by blobwise, so that no other program uses it.
     pub is_own: bool,
@@ -81,14 +82,11 @@ pub struct TestedPlace {
     pub is_limited: bool,
     /// Storage layers below it, down to the one that keeps the bytes; absent for devices, tables, and in reports of
     /// earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<StorageLayers>,
     /// True if the device reports a write-back cache, which a flush empties; absent if it reports nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub says_write_back: Option<bool>,
     /// True if a layer below the device, such as the host of a virtual machine, caches blocks; absent if that was not
     /// determined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_caches: Option<bool>,
     /// True if creating a file makes the file system scan recent deletions, as ext4 without a journal does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -209,6 +207,7 @@ pub enum TestProgram {
 }
 
 /// Results of a test in a place.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestResult {
     /// Name of the place.
@@ -222,19 +221,17 @@ pub struct TestResult {
     /// Measurements of each round.
     pub rounds: Vec<TestRound>,
     /// Reason why there is no figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Absent>,
     /// Ops per second, over all rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Interval>,
     /// Times of ops, over all rounds.
     pub times_ns: Percentiles,
     /// Rate relative to blobwise's own row for the same test, paired by round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_ours: Option<Interval>,
 }
 
 /// One round of a test.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestRound {
     /// Number of the round, from 1.
@@ -244,16 +241,12 @@ pub struct TestRound {
     /// Duration, including the flush at the end if there is one.
     pub seconds: f64,
     /// CPU time of the test threads, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
     /// Activity of the device during the test, whichever program caused it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceUse>,
     /// Share of the file in the page cache before the first op, if relevant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<f64>,
     /// Times of ops, as compressed HdrHistogram V2 in base64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<String>,
 }
 

@@ -2,10 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::skip_serializing_none;
 
 use super::Interval;
 
 /// Figure with a confidence interval over rounds.
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(super) struct Estimate {
     /// The figure. Money, differences and sums: arithmetic mean over rounds. Other ratios, rates and times: geometric
@@ -13,13 +15,10 @@ pub(super) struct Estimate {
     #[serde(alias = "median")]
     estimate: f64,
     /// Lower end of the interval; absent after a single round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     low: Option<f64>,
     /// Upper end of the interval; absent after a single round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     high: Option<f64>,
     /// Confidence of the interval, from 0 to 1; absent after a single round, and in format 4.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     confidence: Option<f64>,
 }
 

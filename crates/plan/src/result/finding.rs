@@ -3,6 +3,7 @@
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Finding, Interval, Reason, Round, StoreRound};
 use crate::corpus::CorpusId;
@@ -26,6 +27,7 @@ named! {
 }
 
 /// Rate of a candidate relative to a reference.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Id of the phase.
@@ -40,12 +42,10 @@ pub struct Comparison {
     /// Role of the reference: `plan`, `best` or `baseline`.
     pub against: ReferenceRole,
     /// Ratio of the rates, paired by round; above 1 the candidate is faster. Settled rates are used if there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
     /// Verdict on the ratio.
     pub verdict: Verdict,
     /// Reason why it is not ranked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
 
@@ -65,6 +65,7 @@ pub struct Matrix {
 }
 
 /// Ratio of one candidate to the reference at one size.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixCell {
     /// Label of the candidate.
@@ -72,12 +73,10 @@ pub struct MatrixCell {
     /// Blob size of a sweep, or the median size of one of several corpora.
     pub blob_bytes: u64,
     /// Ratio of the rates, paired by round; above 1 the candidate is faster. Settled rates are used if there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
     /// Verdict on the ratio.
     pub verdict: Verdict,
     /// Reason why it is not ranked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
 
@@ -142,15 +141,14 @@ pub struct DiscardedFigures {
 }
 
 /// Disturbance of a round.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
     /// Number of the round.
     pub round: u32,
     /// Candidate in which it was seen; absent if it affects all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     /// Phase in which it was seen; absent if it affects all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Corpus of the run.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]

@@ -3,10 +3,12 @@
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::Interval;
 
 /// A figure of one candidate at each step of a growth or of ageing.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepCurve {
     /// Label of the candidate.
@@ -21,10 +23,8 @@ pub struct StepCurve {
     pub times: Interval,
     /// Slope of the logarithm of the value over that of the number of blobs: 0 if the value does not change, 1 if it is
     /// proportional to the number of blobs, below 0 if it falls. Absent for ageing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exponent: Option<Interval>,
     /// Extrapolation; present if one was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<GrowthForecast>,
 }
 
@@ -56,21 +56,19 @@ pub enum CurveFigure {
 }
 
 /// Extrapolation of a curve, with the test that it had to pass.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GrowthForecast {
     /// Number of blobs that was asked about.
     pub blobs: u64,
     /// Value at the last step as predicted from the steps before it, with its prediction interval; absent with too few
     /// steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_step: Option<Interval>,
     /// True if the last step lies within the interval that the steps before it predict by the law that they follow most closely,
     /// whichever law is used in the end; absent with too few steps or rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_met: Option<bool>,
     /// Bytes that the device read for each byte delivered, at the step before the last one and at the last one; present if a curve
     /// of reads bends where the device begins to read more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_reads: Option<[f64; 2]>,
     /// Law that the steps follow, or the reason why the curve is not extrapolated.
     pub outcome: GrowthOutcome,

@@ -55,6 +55,7 @@ mod warning;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 pub use self::advice::{
     Advice, CandidateRank, RunnerUp, Situation, SituationResult, SizeAdvice, SizeClass, UndecidedCandidates,
@@ -105,6 +106,7 @@ pub const SCHEMA: u32 = 5;
 pub const SCHEMA_MIN: u32 = 4;
 
 /// Everything a run measured, and the conclusions drawn from it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// Path of the result, for the commands that reports print; set only while printing, never written to a file.
@@ -152,10 +154,8 @@ pub struct RunResult {
     /// Sentences of the answer.
     pub answer: Vec<String>,
     /// Recommendation; absent for sweeps, runs on several corpora, published claims and page loads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
     /// Monthly costs; present if prices were given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
     /// Sizes, amounts of memory, numbers of blobs or ages at which one candidate overtakes another.
     pub crossovers: Vec<Crossover>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Program that measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -33,15 +34,14 @@ pub struct HarnessMemory {
 }
 
 /// Overhead of the harness itself.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Harness {
     /// Time of a get from the null store in the run's first read phase, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub null_ns_per_op: Option<f64>,
     /// Time of an op on the null store in nanoseconds, by phase (and size of a sweep).
     pub null_ns: BTreeMap<String, f64>,
     /// Memory of the harness that counts towards a candidate's cgroup.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<HarnessMemory>,
     /// Clock source.
     pub clock: String,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::clients::ClientRound;
 use super::counters::Counters;
@@ -43,15 +44,14 @@ pub struct FixedLength {
 }
 
 /// Evidence for the state of the caches.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheProof {
     /// Eviction method: `drop_caches` or `fadvise`.
     pub method: String,
     /// Share of the store's bytes in the page cache after eviction, by `mincore`; checked in round 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_share: Option<f64>,
     /// Share of the store's bytes in the page cache after the store was opened: what opening reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_share_opened: Option<f64>,
     /// Seconds taken to open the store.
     pub open_seconds: f64,
@@ -63,6 +63,7 @@ pub struct CacheProof {
 }
 
 /// Measurements of one candidate in one phase of one round.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
     /// Number of the round, from 1.
@@ -80,21 +81,16 @@ pub struct Round {
     /// Seconds from the first start to the last acknowledgement, without the time that sessions spend between ops.
     pub seconds: f64,
     /// `seconds` plus settling and flushing the file system; write phases only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_seconds: Option<f64>,
     /// Part of `settled_seconds` spent on the store's own settling.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle_seconds: Option<f64>,
     /// Part of `settled_seconds` spent on flushing the file system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncfs_seconds: Option<f64>,
     /// Seconds spent before the phase on maintenance left over by earlier phases; not part of any other time here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caught_up_seconds: Option<f64>,
     /// Passes over the blobs or over the list of ops.
     pub passes: u64,
     /// Concentration of a skewed access pattern (`zipfian`): the smallest share of blobs that received most ops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<HotShare>,
     /// Failures, retries and cache misses.
     #[serde(flatten)]
@@ -111,88 +107,63 @@ pub struct Round {
     /// Seconds spent in syncs, summed over all workers.
     pub sync_seconds: f64,
     /// CPU time of the whole system minus the idle baseline, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_cpu_ns: Option<u64>,
     /// CPU time of this process, in nanoseconds.
     pub client_cpu_ns: u64,
     /// CPU time of the workers, in nanoseconds; part of `client_cpu_ns`.
     pub worker_cpu_ns: u64,
     /// CPU time of the store's servers, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
     /// Peak memory of the servers, or of the in-memory file system that is the store, by sampling.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
     /// Part of `server_peak_bytes` in pages of mapped files. Absent in results of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_mapped_bytes: Option<u64>,
     /// Peak memory of this process beyond the baseline, pages of mapped files included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_peak_bytes: Option<u64>,
     /// Anonymous and shared memory at the end, beyond the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anonymous_bytes: Option<u64>,
     /// Pages of mapped files in memory at the end, beyond the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_bytes: Option<u64>,
     /// Memory as counted by the candidate's cgroup; present if the run limits memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<RoundMemory>,
     /// Share of the store's files in the page cache at the end, by `mincore`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache_share: Option<f64>,
     /// Read requests completed by the device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_reads: Option<u64>,
     /// Bytes read by the device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_read_bytes: Option<u64>,
     /// Write requests completed by the device; absent in results of versions that did not record them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_writes: Option<u64>,
     /// Bytes written by the device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_written_bytes: Option<u64>,
     /// Flush requests completed by the device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_flushes: Option<u64>,
     /// Bytes that this process and the store's servers caused the kernel to read from devices.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_read_bytes: Option<u64>,
     /// Bytes in pages that this process and the store's servers dirtied, to be written to devices.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_written_bytes: Option<u64>,
     /// Bytes that the disk read for other programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_read_bytes: Option<u64>,
     /// Bytes that the disk wrote beyond the pages dirtied by this process and the store's servers: writes of other
     /// programs, and metadata that the file system writes for these pages, which cannot be told apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_written_bytes: Option<u64>,
     /// Disk space used after the phase; ageing and rewriting phases, and the fill of a growth or before ageing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
     /// Fragments of the blobs' files, per blob; ageing phases and the fill before them, of stores with a file for each
     /// blob, where the file system tells them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragments_per_blob: Option<f64>,
     /// Bytes of the blobs present after the phase.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_bytes: Option<u64>,
     /// Maintenance operation on the whole store; operator phases only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<Upkeep>,
     /// Figures of an open loop; absent in closed loops.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenLoop>,
     /// What was replayed of a log; absent in other phases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Replayed>,
     /// Rate ladders: every rung that was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rungs: Vec<Rung>,
     /// Evidence for the state of the caches; cold phases only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
     /// Contribution of each client, if several clients did the phase together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,18 +183,16 @@ impl Round {
 }
 
 /// Memory of a candidate as counted by its cgroup, the harness included. In bytes unless stated otherwise.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundMemory {
     /// Memory budget beyond what the empty store uses (in total with `memory_total`); absent without a limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<u64>,
     /// Enforced limit: the budget plus what the empty store and the harness use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
     /// Memory of the open, empty store, without page cache.
     pub empty_bytes: u64,
     /// Peak memory in the phase; absent if the kernel cannot report it (cgroup v2).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
     /// Page cache at the end.
     pub cache_bytes: u64,
@@ -243,7 +212,6 @@ pub struct RoundMemory {
     pub outside_bytes: u64,
     /// Device bytes per byte delivered that an ideal LRU cache of `budget_bytes` would need for the same reads; absent
     /// if the phase does not only read whole blobs, or has too many reads to simulate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ideal_lru_bytes_per_byte: Option<f64>,
 }
 
@@ -264,6 +232,7 @@ pub struct Rung {
 }
 
 /// What a phase replayed of a log.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replayed {
     /// Requests of the log about the blobs of the corpus.
@@ -271,10 +240,8 @@ pub struct Replayed {
     /// Seconds from the first of them to the last, in the log.
     pub log_seconds: f64,
     /// Share of the log's requests that these are, if its other objects are left out; absent if none are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_share: Option<f64>,
     /// Offered rate in times the rate of these requests in the log; absent in a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
     /// Rate of acknowledged requests, in times the mean rate of these requests in the log.
     pub reached: f64,
@@ -312,6 +279,7 @@ pub struct Histograms {
 }
 
 /// Probes of the machine at the start or end of a round.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// Number of the round.
@@ -321,16 +289,12 @@ pub struct Probe {
     /// Time of an op on the null store with touch, in nanoseconds.
     pub processor_ns: f64,
     /// Time to flush one written block, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_ns: Option<f64>,
     /// Time of a direct read of 4 KiB, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<f64>,
     /// Round-trip time of one byte to a thread on another CPU over a socket pair, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trip_ns: Option<f64>,
     /// Round-trip time with both threads on one CPU, so that no CPU has to be woken, in nanoseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_trip_ns: Option<f64>,
     /// True if the round was repeated because of this probe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -358,6 +322,7 @@ named! {
 }
 
 /// One candidate's turn in one round.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreRound {
     /// Number of the round.
@@ -374,10 +339,8 @@ pub struct StoreRound {
     /// Number of blobs compared with their expected contents.
     pub verified: u64,
     /// Source of the last comparison; absent if there was nothing to compare or an earlier error prevented it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_from: Option<VerifiedFrom>,
     /// First failure, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Disk space used in this round.
     pub footprint: Footprint,
@@ -394,6 +357,7 @@ impl StoreRound {
 }
 
 /// Image of a candidate's disk after the fill or at an age, as a round found it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgedImage {
     /// Id of the phase that filled or aged the store.
@@ -403,9 +367,7 @@ pub struct AgedImage {
     /// True if the round read a copy of what an earlier round filled and aged.
     pub is_copy: bool,
     /// Disk space of the store in the image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
     /// Fragments of the blobs' files, per blob; of stores with a file for each blob, where the file system tells them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragments_per_blob: Option<f64>,
 }

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::VerifiedFrom;
 use crate::corpus::CorpusId;
@@ -45,6 +46,7 @@ impl Picture {
 }
 
 /// Corpus of a run.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CorpusResult {
     /// Source of the blobs: the name of a preset, or a directory.
@@ -58,24 +60,19 @@ pub struct CorpusResult {
     /// Size of the largest blob, in bytes.
     pub largest_bytes: u64,
     /// Compression ratio with deflate (as in gzip): original size divided by compressed size; absent for blobs without bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deflate_ratio: Option<f64>,
     /// Id among the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
     /// Real files: number and total size of the files that the sample was taken from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_from: Option<(u64, u64)>,
     /// Part of a preset's size distribution that was left out, or files of a directory that are too large for the
     /// sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
     /// Real files: digest (xxh3, 128 bits, in hexadecimal) of their paths, sizes and contents, before a budget reduced
     /// them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Real files: entries that were left out, or that differ from their form on disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
 
@@ -90,6 +87,7 @@ pub enum LargestBlob {
 }
 
 /// Candidate: a store with its settings.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CandidateResult {
     /// Label, unique in a run.
@@ -97,7 +95,6 @@ pub struct CandidateResult {
     /// Name of the adapter.
     pub adapter: String,
     /// Kind of store; absent for a candidate that cannot run on this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// All settings.
     pub options: BTreeMap<String, String>,
@@ -105,10 +102,8 @@ pub struct CandidateResult {
     #[serde(default, skip_serializing_if = "Traits::is_plain")]
     pub traits: Traits,
     /// Needs of programs that it serves; absent in results of versions that did not record them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<Vec<Need>>,
     /// Largest blob that it accepts; absent in results of versions that did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_blob: Option<LargestBlob>,
     /// True if its blobs can be replaced and deleted; absent in results of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,34 +111,26 @@ pub struct CandidateResult {
     /// Versions and settings, read back from the store.
     pub facts: BTreeMap<String, String>,
     /// Durability class set for this candidate alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
     /// True if each of several clients had a store of its own, holding all blobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_one_for_each_client: bool,
     /// Grouping of reads into transactions in phases that do not set it; absent if each read is a transaction of its
     /// own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
     /// Promise in phases that run in the requested class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Promise>,
     /// Promise during the fill, if it differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_promise: Option<Promise>,
     /// Method that makes it cold; absent if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_cold: Option<ColdMethod>,
     /// Who detects a byte that changed on the device; absent if that is unknown or nothing is kept there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed_by: Option<NoticedBy>,
     /// Source of the last comparison of its turns; the best of all rounds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_from: Option<VerifiedFrom>,
     /// Outcome for the candidate as a whole.
     pub status: Status,
     /// Reason why it failed or cannot run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -228,6 +215,7 @@ named! {
 }
 
 /// Disk space used by one candidate.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
     /// Label of the candidate.
@@ -238,41 +226,29 @@ pub struct Footprint {
     /// Total size of the blobs.
     pub logical_bytes: u64,
     /// Size of the empty store, opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_bytes: Option<u64>,
     /// Part of `empty_bytes` in logs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_log_bytes: Option<u64>,
     /// Memory of the open, empty store without the harness and page cache; present if the run limits memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_memory_bytes: Option<u64>,
     /// Size after the fill, flushed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
     /// Size after the store settled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_settle_bytes: Option<u64>,
     /// Part of `after_settle_bytes` in separate indexes; present if the store can tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
     /// Part of `after_settle_bytes` in directories themselves, without the files in them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory_bytes: Option<u64>,
     /// Part of `after_settle_bytes` in logs, whose contents are also stored elsewhere or will be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
     /// Cross-check of `after_settle_bytes`, from the free space of the file system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statvfs_bytes: Option<u64>,
     /// Bytes written by the device from before the fill until settled, per byte of blobs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
     /// `after_settle_bytes` per byte of blobs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_amplification: Option<f64>,
     /// Growth per byte of blobs, from the empty to the settled store, without logs. Absent if logs are unknown, and if
     /// the growth is smaller than the blobs, because then the blobs may lie in a log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grows_per_byte: Option<f64>,
 }
 

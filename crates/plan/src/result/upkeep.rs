@@ -2,8 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Operator task, done as one op or as deletes of all blobs.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "does", rename_all = "kebab-case")]
 pub enum Upkeep {
@@ -38,16 +40,12 @@ pub enum Upkeep {
         /// Call, statement or program.
         by: String,
         /// Disk space used before; absent if it cannot be determined.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         before_bytes: Option<u64>,
         /// Disk space used afterwards; absent if it cannot be determined.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         left_bytes: Option<u64>,
         /// Fragments of the blobs' files before, per blob; absent where they are not known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         fragments_before: Option<f64>,
         /// Fragments of the blobs' files afterwards, per blob; absent where they are not known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         fragments_left: Option<f64>,
     },
     /// Every blob was deleted.
@@ -56,10 +54,8 @@ pub enum Upkeep {
         /// deletes, settling, purging, deferred work, and flushing the file system.
         seconds: f64,
         /// Disk space used before; absent if it cannot be determined.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         before_bytes: Option<u64>,
         /// Disk space used afterwards; absent if it cannot be determined.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         left_bytes: Option<u64>,
     },
 }

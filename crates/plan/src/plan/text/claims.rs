@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::published::Successor;
 use crate::units::parse_bytes;
@@ -187,28 +188,24 @@ pub enum Operand {
 }
 
 /// A candidate in a phase on a corpus.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DetailedOperand {
     /// Label of the candidate.
     pub candidate: String,
     /// Phase, if it differs from the claim's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Corpus, if it differs from the claim's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
     /// Metric, if it differs from the claim's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
     /// Steps, if they differ from the claim's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// Count only rounds in which this candidate ran earlier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// Count only rounds in which this candidate ran later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
 
@@ -395,14 +392,13 @@ impl std::fmt::Display for Bound {
 }
 
 /// Range of a quantity. A bound is a number, or a text with a unit: `"20us"`, `"64MiB"`, `"5000/s"`.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedRange {
     /// Lower bound, inclusive: a number, or a text with a unit (`20us`, `64MiB`, `5000/s`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<Bound>,
     /// Upper bound, inclusive, in the same format.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Bound>,
     /// Within 3 % of 1. If `low` or `high` is also given, values between that bound and 3 % leave the claim undecided.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::values::{MemorySize, at_most, parse_speed, positive_rate};
 use super::{BATCH_MAX, WORKERS_MAX};
@@ -533,6 +534,7 @@ pub fn standard(known: &[StandardPhase], id: &str, range_bytes: u64) -> Result<V
 }
 
 /// A phase as described in a plan.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PhaseText {
@@ -544,60 +546,45 @@ pub struct PhaseText {
     pub ops: BTreeMap<OpKind, f64>,
     /// Replay the log that `trace` of the corpus names, at this speed: `1`, `10` or `max`. Of the other keys only `memory`,
     /// `stores` and `corpora` go with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<String>,
     /// Order of keys: `once` (each key once in random order; default, except for phases that only put: see `fill_order`),
     /// `sequential` (by id), `written` (in the order of writing), or for phases that read `same` (always one blob), `uniform` or
     /// `zipfian:THETA`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// State of the caches: `warm` (default for reads), `still` (reads are repeated until the device reads per op are stable),
     /// `cold` (emptied before every few keys), `cold-start` (emptied once) or `as-is`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
     /// Part of a blob that `range` reads: `head:4096` or `random:4096`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
     /// Length as a share of the blobs, each used once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// Length as a number of blobs, with one op for each or for `batch` of them. Phases that only write stop when no blobs are
     /// left to write.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Minimum length in seconds, in whole passes. Reads only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Use of the bytes read: `touch` (default), `copy` or `send`.
     #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
     pub use_bytes: Option<ReadSink>,
     /// Earlier phase whose keys are repeated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
     /// Number of workers, if it differs from the run's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     /// Blobs per op, if they differ from the run's. Batches are always full: reads reuse blobs, writes skip a remainder that does
     /// not fill a batch, and a fill puts the remainder one by one before it is timed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
     /// Offered rate of an open loop in ops per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Share of uploads (`register`) whose content is already stored, from 0 to 0.9; default 0.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<f64>,
     /// `op`: each read is its own transaction, or the store's equivalent. `phase`: all reads of a worker form one transaction,
     /// which the store must support. Reads only, and not in `cold` passes. Default: the candidate's option `transaction`, which
     /// defaults to `op`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
     /// Number of successive phases of this length, named `ID.01` etc. The first finds the caches as specified, each other one as
     /// its predecessor left them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
     /// Memory limit of a candidate in this phase, in the format of `memory` of the plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Run only on these corpora, if the plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

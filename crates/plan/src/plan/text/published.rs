@@ -3,10 +3,12 @@
 use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::claims::{DetailedOperand, Metric, Operand};
 
 /// Publication of an experiment.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
@@ -19,10 +21,8 @@ pub struct Document {
     /// Machine and software used at the time.
     pub machine: String,
     /// Address of the original, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Address of an archived copy, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<String>,
 }
 
@@ -39,6 +39,7 @@ pub struct Successor {
 }
 
 /// A table of published figures.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PublishedText {
@@ -54,47 +55,40 @@ pub struct PublishedText {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rates: bool,
     /// Metric measured today in its place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
     /// Steps of an op that are measured, if `metric = "steps"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// Phase of series that name none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Corpus of series that name none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
     /// Reason why the figures cannot be right, with the arithmetic.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
     /// Rows or columns of the table.
     pub series: Vec<PublishedSeries>,
 }
 
 /// One system of a published table.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedSeries {
     /// Name in the document.
     pub name: String,
     /// Candidate that represents it today; absent if it is only a column of figures.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub today: Option<Operand>,
     /// Values: one, or one for each repetition or part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
     /// Value of the last printed digit; published values may be off by half of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
     /// Unit, if it differs from the table's; such a column has no ratio.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Number of occurrences of each value, if the table is a histogram.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u64>,
     /// Published wording, if no figure was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<String>,
 }
 

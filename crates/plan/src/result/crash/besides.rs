@@ -3,24 +3,22 @@
 use blobwise_stores::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::host::disk::{DiskError, RequestKind};
 use crate::store::{Loss, NoticedBy};
 
 /// Results of the other faults for a store in a class. Faults that were not requested are absent.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFaultResults {
     /// Results of kills.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kills: Option<KillResults>,
     /// Results of device errors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<DeviceErrorResults>,
     /// Results of power cuts on a disk that reports flushes as done but ignores them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes_ignored: Option<IgnoredFlushResults>,
     /// Results of flipped bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flips: Option<FlipResults>,
     /// Reasons why one of them could not be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -62,6 +60,7 @@ pub fn at_most(tried: usize) -> f64 {
 }
 
 /// Results of kills.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KillResults {
     /// Loss at a kill, as declared by the adapter.
@@ -75,10 +74,8 @@ pub struct KillResults {
     /// Number of kills that lost acknowledged writes that were not promised.
     pub lost_recent: usize,
     /// Description of the first violation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
     /// Time from opening to the first read, in seconds: median and maximum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_seconds: Option<(f64, f64)>,
 }
 
@@ -142,6 +139,7 @@ pub struct DeviceErrorResults {
 }
 
 /// Result of one device error.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCase {
     /// Kind of the error.
@@ -164,10 +162,8 @@ pub struct ErrorCase {
     /// Behaviour of the file system.
     pub file_system: FileSystemReaction,
     /// First error that the store returned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
     /// Description of the violation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
 }
 
@@ -223,10 +219,10 @@ pub struct IgnoredFlushResults {
 }
 
 /// Results of flipped bytes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlipResults {
     /// Who detects the change, as declared; absent if nothing is declared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<NoticedBy>,
     /// Number of blobs with a flipped byte on the disk.
     pub flips: usize,
@@ -239,7 +235,6 @@ pub struct FlipResults {
     /// Number of blobs whose bytes are not stored on the disk in their original form.
     pub not_found: usize,
     /// Description of the first blob returned wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,
 }
 
