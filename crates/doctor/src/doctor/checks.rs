@@ -81,7 +81,7 @@ pub fn markdown() -> String {
     for (kind, _) in TABLE {
         text += &format!("\n### {}\n", kind.name());
         for check in for_kind(*kind) {
-            text += &format!("\n**`{}`**: {}\n\n", check.id, check.question.text());
+            text += &format!("\n**`{}`**: {}\n\n", check.id, check.question.name());
             for (name, words) in [
                 ("figure", check.figure),
                 ("threshold", check.threshold),

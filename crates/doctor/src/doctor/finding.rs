@@ -23,30 +23,32 @@ named! {
     }
 }
 
-/// The questions to ask before buying a new server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CheckQuestion {
-    /// Is there enough memory?
-    Memory,
-    /// Is there idle processor time?
-    Processor,
-    /// Is the disk all right?
-    Disk,
-    /// Is the network fast enough?
-    Network,
-    /// Are there services that should be elsewhere?
-    Neighbours,
-    /// May the database use the memory that there is?
-    ServerMemory,
-    /// Is there an index where one is needed?
-    Indexes,
-    /// Are the indexes in order?
-    IndexOrder,
-    /// Are the statistics up to date?
-    Statistics,
-    /// Are there queries to offload, to rewrite or to drop?
-    Queries,
+named! {
+    /// The questions to ask before buying a new server.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CheckQuestion {
+        /// Is there enough memory?
+        Memory = "Is there enough memory?",
+        /// Is there idle processor time?
+        Processor = "Is there idle processor time?",
+        /// Is the disk all right?
+        Disk = "Is the disk all right?",
+        /// Is the network fast enough?
+        Network = "Is the network fast enough?",
+        /// Are there services that should be elsewhere?
+        Neighbours = "Are there services that should be elsewhere?",
+        /// May the database use the memory that there is?
+        ServerMemory = "May the database use the memory that there is?",
+        /// Is there an index where one is needed?
+        Indexes = "Is there an index where one is needed?",
+        /// Are the indexes in order?
+        IndexOrder = "Are the indexes in order?",
+        /// Are the statistics up to date?
+        Statistics = "Are the statistics up to date?",
+        /// Are there queries to offload, to rewrite or to drop?
+        Queries = "Are there queries to offload, to rewrite or to drop?",
+    }
 }
 
 impl CheckQuestion {
@@ -63,22 +65,6 @@ impl CheckQuestion {
         CheckQuestion::Statistics,
         CheckQuestion::Queries,
     ];
-
-    /// Text of the question.
-    pub fn text(self) -> &'static str {
-        match self {
-            CheckQuestion::Memory => "Is there enough memory?",
-            CheckQuestion::Processor => "Is there idle processor time?",
-            CheckQuestion::Disk => "Is the disk all right?",
-            CheckQuestion::Network => "Is the network fast enough?",
-            CheckQuestion::Neighbours => "Are there services that should be elsewhere?",
-            CheckQuestion::ServerMemory => "May the database use the memory that there is?",
-            CheckQuestion::Indexes => "Is there an index where one is needed?",
-            CheckQuestion::IndexOrder => "Are the indexes in order?",
-            CheckQuestion::Statistics => "Are the statistics up to date?",
-            CheckQuestion::Queries => "Are there queries to offload, to rewrite or to drop?",
-        }
-    }
 }
 
 /// Period of a figure.

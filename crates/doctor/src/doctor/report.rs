@@ -150,7 +150,7 @@ impl DoctorReport {
                 let lines: Vec<&CheckReport> =
                     subject.lines.iter().filter(|line| line.question == question).collect();
                 if !lines.is_empty() {
-                    text += &format!("\n{}\n", question.text());
+                    text += &format!("\n{}\n", question.name());
                 }
                 text.extend(lines.into_iter().map(|line| line.terminal(all)));
             }

@@ -148,7 +148,7 @@ fn questions(report: &DoctorReport) -> Table {
             let count = of().filter(|line| line.answer == worst).count();
             TableCell::new(html! { (badge(worst)) }, "").remarked(&format!("{count} of {}", of().count()))
         };
-        table.push(std::iter::once(question.text().into()).chain(asked.iter().map(cell)).collect());
+        table.push(std::iter::once(question.name().into()).chain(asked.iter().map(cell)).collect());
     }
     table
 }
@@ -174,7 +174,7 @@ fn check(line: &CheckReport) -> Markup {
         details.check open[line.answer >= Answer::Look] {
             summary { (badge(line.answer)) " " code { (line.check) } " " (prose(&line.figure)) }
             dl {
-                dt { "question" } dd { (line.question.text()) }
+                dt { "question" } dd { (line.question.name()) }
                 @if !others.is_empty() {
                     dt { "also" } dd { ul { @for name in others { li { (prose(name)) } } } }
                 }
