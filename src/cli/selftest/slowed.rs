@@ -1,5 +1,5 @@
-//! A store that is slower by a known share: it forwards every op to the real store, measures its time, and spins for a share of
-//! that time.
+//! A store whose reads are slower by a known share: it forwards everything to the real store, measures the time of reads, and
+//! spins for a share of it.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::host::server::Server;
 use crate::store::*;
 use crate::stores::{Entry, find};
 
-/// Default slowdown, as a share of an op's own time.
+/// Default slowdown, as a share of a read's own time.
 pub const SHARE: f64 = 0.10;
 
 /// Requested slowdown. A global, because an adapter opens its store through a plain function without parameters for it.
@@ -22,14 +22,14 @@ pub fn ask(share: f64) {
     ASKED.get_or_init(|| share);
 }
 
-/// Time of ops since the last query, in nanoseconds, and (below) time added to them.
-static OPS_NS: AtomicU64 = AtomicU64::new(0);
+/// Time of reads since the last query, in nanoseconds, and (below) time added to them.
+static READS_NS: AtomicU64 = AtomicU64::new(0);
 static ADDED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the slowdown actually added since the last call.
 pub fn added_share() -> f64 {
-    let (ops, added) = (OPS_NS.swap(0, Ordering::Relaxed), ADDED_NS.swap(0, Ordering::Relaxed));
-    added as f64 / ops.max(1) as f64
+    let (reads, added) = (READS_NS.swap(0, Ordering::Relaxed), ADDED_NS.swap(0, Ordering::Relaxed));
+    added as f64 / reads.max(1) as f64
 }
 
 /// Slowed counterpart of the store named `NAMES[WHICH]`; it declares the same properties.
@@ -65,7 +65,7 @@ struct Slowed {
 
 impl Slowed {
     fn slow<'a>(&self, inner: Box<dyn Session + 'a>) -> Box<dyn Session + 'a> {
-        Box::new(SlowedSession { inner, clock: self.clock, share: self.share, ops_ns: 0, added_ns: 0 })
+        Box::new(SlowedSession { inner, clock: self.clock, share: self.share, reads_ns: 0, added_ns: 0 })
     }
 }
 
@@ -119,14 +119,30 @@ struct SlowedSession<'a> {
     inner: Box<dyn Session + 'a>,
     clock: &'static HostClock,
     share: f64,
-    ops_ns: u64,
+    reads_ns: u64,
     added_ns: u64,
 }
 
-impl SlowedSession<'_> {
-    fn slowed<T>(&mut self, op: impl FnOnce(&mut dyn Session) -> Result<T>) -> Result<T> {
+#[deny(clippy::missing_trait_methods)]
+impl Session for SlowedSession<'_> {
+    forward! { inner:
+        fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()>;
+        fn delete(&mut self, key: &Key) -> Result<()>;
+        fn sync(&mut self) -> Result<()>;
+        fn connect(&mut self) -> Result<()>;
+        fn prepare(&mut self) -> Result<()>;
+        fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()>;
+        fn take_incidents(&mut self) -> Incidents;
+        fn catalogue(&mut self) -> Result<&mut dyn Catalogue>;
+        fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()>;
+        fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()>;
+        fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize>;
+        fn delete_batch(&mut self, keys: &[Key]) -> Result<()>;
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let start = self.clock.now();
-        let outcome = op(self.inner.as_mut());
+        let outcome = self.inner.get(key, span, sink);
         let end = self.clock.now();
         let until = end + ((end - start) as f64 * self.share) as u64;
         let mut now = end;
@@ -134,103 +150,15 @@ impl SlowedSession<'_> {
             std::hint::spin_loop();
             now = self.clock.now();
         }
-        self.ops_ns += end - start;
+        self.reads_ns += end - start;
         self.added_ns += now - end;
         outcome
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-impl Session for SlowedSession<'_> {
-    forward! { inner:
-        fn prepare(&mut self) -> Result<()>;
-        fn report_op(&mut self, each: &mut dyn FnMut(OpReport)) -> Result<()>;
-        fn take_incidents(&mut self) -> Incidents;
-    }
-
-    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        self.slowed(|inner| inner.put(key, blob))
-    }
-
-    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.slowed(|inner| inner.get(key, span, sink))
-    }
-
-    fn delete(&mut self, key: &Key) -> Result<()> {
-        self.slowed(|inner| inner.delete(key))
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.slowed(|inner| inner.sync())
-    }
-
-    fn connect(&mut self) -> Result<()> {
-        self.slowed(|inner| inner.connect())
-    }
-
-    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
-        self.inner.catalogue()?;
-        Ok(self)
-    }
-
-    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.slowed(|inner| inner.list(each))
-    }
-
-    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
-        self.slowed(|inner| inner.put_batch(blobs))
-    }
-
-    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        self.slowed(|inner| inner.get_many(keys, sink))
-    }
-
-    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        self.slowed(|inner| inner.delete_batch(keys))
-    }
-}
-
-impl Catalogue for SlowedSession<'_> {
-    fn begin(&mut self) -> Result<()> {
-        self.slowed(|inner| inner.catalogue()?.begin())
-    }
-
-    fn commit(&mut self) -> Result<()> {
-        self.slowed(|inner| inner.catalogue()?.commit())
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        self.slowed(|inner| inner.catalogue()?.rollback())
-    }
-
-    fn find(&mut self, digest: &Key) -> Result<bool> {
-        self.slowed(|inner| inner.catalogue()?.find(digest))
-    }
-
-    fn insert(&mut self, digest: &Key, bytes: u64) -> Result<()> {
-        self.slowed(|inner| inner.catalogue()?.insert(digest, bytes))
-    }
-
-    fn confirm(&mut self, digest: &Key) -> Result<()> {
-        self.slowed(|inner| inner.catalogue()?.confirm(digest))
-    }
-
-    fn release(&mut self, digest: &Key) -> Result<bool> {
-        self.slowed(|inner| inner.catalogue()?.release(digest))
-    }
-
-    fn forget(&mut self, digest: &Key) -> Result<()> {
-        self.slowed(|inner| inner.catalogue()?.forget(digest))
-    }
-
-    fn references(&mut self, digest: &Key) -> Result<u64> {
-        self.slowed(|inner| inner.catalogue()?.references(digest))
-    }
-}
-
 impl Drop for SlowedSession<'_> {
     fn drop(&mut self) {
-        OPS_NS.fetch_add(self.ops_ns, Ordering::Relaxed);
+        READS_NS.fetch_add(self.reads_ns, Ordering::Relaxed);
         ADDED_NS.fetch_add(self.added_ns, Ordering::Relaxed);
     }
 }

@@ -49,7 +49,7 @@ pub struct Conditions<'a> {
     pub memory: Option<&'a str>,
     /// Stores, if named.
     pub stores: Option<Vec<String>>,
-    /// Slowdown to detect: share of an op's own time by which each op of a slowed candidate is extended.
+    /// Slowdown to detect: share of a read's own time by which each read of a slowed candidate is extended.
     pub slower: f64,
 }
 
@@ -174,7 +174,7 @@ pub fn main(kind: TrialKind, trials: u32, conditions: &Conditions, signals: &Sig
         )?;
     }
     if kind == TrialKind::Slowed {
-        writeln!(text, "injected, as measured: {:.1} % of the ops' time", slowed::added_share() * 100.0)?;
+        writeln!(text, "injected, as measured: {:.1} % of the reads' time", slowed::added_share() * 100.0)?;
     }
     let met = stores.iter().all(|(_, ended)| ended.count.meets(kind));
     let (seconds, verdict) = ((machine::uptime() - begin).as_secs_f64(), if met { "met" } else { "missed" });
@@ -187,7 +187,7 @@ fn introduction(kind: TrialKind, conditions: &Conditions, trials: u32) -> String
     let candidates = match kind {
         TrialKind::Equal => "Every store is two equal candidates".to_owned(),
         TrialKind::Slowed => format!(
-            "Every store is two candidates; each op of the second one spends {} of its own time once more, spinning",
+            "Every store is two candidates; each read of the second one spends {} of its own time once more, spinning",
             units::exact_percent(conditions.slower)
         ),
     };
