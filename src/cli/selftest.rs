@@ -20,7 +20,7 @@ use crate::engine::parts::{self, PartCost};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
-use crate::plan::{ReadSink, split_list};
+use crate::plan::split_list;
 use crate::units;
 
 #[derive(Debug, Args)]
@@ -177,7 +177,7 @@ fn growth(clock: &HostClock, many_ops: u64, ns_per_op: f64) -> Result<Growth> {
     let peak = |seconds: f64| -> Result<(u64, Option<u64>)> {
         machine::give_back_memory();
         let reset = machine::reset_peak();
-        let ops = null_loop.read(clock, seconds, ReadSink::Touch)?.ops;
+        let ops = null_loop.read(clock, seconds)?.ops;
         Ok((ops, machine::peak_bytes().filter(|_| reset)))
     };
     // More than one pass, because the first pass has its own histograms.

@@ -12,7 +12,7 @@ use super::workers::pool::{Job, WorkerPool};
 use super::workers::tally::Tally;
 use super::workers::worker::WorkerContext;
 use crate::corpus::{Corpus, Sizes};
-use crate::plan::{Length, OpKind, Order, ReadSink, Workload};
+use crate::plan::{Length, OpKind, Order, Workload};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
 
@@ -85,12 +85,8 @@ impl NullLoop {
     }
 
     /// Does gets in uniform order, in whole passes, for at least `seconds`.
-    pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: ReadSink) -> Result<Tally> {
-        let job = Job {
-            nanoseconds: (seconds * 1e9) as u64,
-            use_bytes,
-            ..Job::once(vec![self.gets(Order::Uniform)])
-        };
+    pub fn read(&self, clock: &impl Clock, seconds: f64) -> Result<Tally> {
+        let job = Job { nanoseconds: (seconds * 1e9) as u64, ..Job::once(vec![self.gets(Order::Uniform)]) };
         let stop = AtomicBool::new(false);
         let pool = WorkerPool::new(clock, self.store.as_ref(), &self.corpus, 1, &stop);
         let mut meters = [Meter::new(None, IdleActivity::default())];
@@ -99,7 +95,7 @@ impl NullLoop {
 
     /// Returns the mean time of one get, in nanoseconds.
     pub fn ns_per_op(&self, clock: &impl Clock, seconds: f64) -> Result<f64> {
-        let tally = self.read(clock, seconds, ReadSink::Touch)?;
+        let tally = self.read(clock, seconds)?;
         Ok((tally.end - tally.begin) as f64 / tally.ops.max(1) as f64)
     }
 }

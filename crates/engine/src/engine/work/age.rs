@@ -20,7 +20,7 @@ const NAME: &str = "age";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "replaces 1, 2 and 4 times the live bytes by blobs of new sizes, as `age_by` says; reads after each",
-    phases: |_| [1.0, 2.0, 4.0].into_iter().flat_map(aged).collect(),
+    phases: || [1.0, 2.0, 4.0].into_iter().flat_map(aged).collect(),
 }];
 
 /// Returns a phase of ageing up to `times` the live bytes, and the reads after it.

@@ -31,7 +31,7 @@ const PILOT_OPS_A_PASS: u64 = 8;
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: "read-cold",
     about: "reads a sample of whole blobs after the store was closed, evicted from all caches and opened",
-    phases: |_| {
+    phases: || {
         let reads = Phase::of_ops("read-cold", Workload::new(OpKind::Get, Length::Pilot));
         vec![Phase { cache: CacheState::Cold, ..reads }]
     },

@@ -18,7 +18,7 @@ const NAME: &str = "crash";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "cuts the power of a disk of its own under the store, and looks at what is left (as root)",
-    phases: |_| vec![Phase { class: Class::Asked, ..Phase::custom(NAME, NAME, CustomAction::new("keeps")) }],
+    phases: || vec![Phase { class: Class::Asked, ..Phase::custom(NAME, NAME, CustomAction::new("keeps")) }],
 }];
 
 /// Cuts per round: five rounds make as many as `blobwise crash`.

@@ -28,27 +28,27 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: WRITE,
         about: "writes a new file of 67 MB beside the store, in blocks of 8 KiB through the page cache, and flushes it",
-        phases: |_| vec![test(WRITE, "writes")],
+        phases: || vec![test(WRITE, "writes")],
     },
     StandardPhase {
         id: REWRITE,
         about: "reads, changes and writes back each block of such a file, which was not cached, and flushes it",
-        phases: |_| vec![test(REWRITE, "rewrites")],
+        phases: || vec![test(REWRITE, "rewrites")],
     },
     StandardPhase {
         id: READ,
         about: "reads each block of such a file, which was not cached",
-        phases: |_| vec![test(READ, "reads")],
+        phases: || vec![test(READ, "reads")],
     },
     StandardPhase {
         id: WRITE_BYTES,
         about: "writes a new file of 67 MB byte by byte (`fputc`), and flushes it",
-        phases: |_| vec![test(WRITE_BYTES, "writes")],
+        phases: || vec![test(WRITE_BYTES, "writes")],
     },
     StandardPhase {
         id: READ_BYTES,
         about: "reads such a file, which was not cached, byte by byte (`fgetc`)",
-        phases: |_| vec![test(READ_BYTES, "reads")],
+        phases: || vec![test(READ_BYTES, "reads")],
     },
 ];
 

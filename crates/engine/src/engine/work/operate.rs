@@ -29,32 +29,32 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: NAME,
         about: "what an operator does with a whole store: `list-all`, `count-all`, `back-up`, `restore`, `delete-all`",
-        phases: |_| [LIST, COUNT, BACK_UP, RESTORE].map(operates).into_iter().chain([deletes()]).collect(),
+        phases: || [LIST, COUNT, BACK_UP, RESTORE].map(operates).into_iter().chain([deletes()]).collect(),
     },
     StandardPhase {
         id: LIST,
         about: "lists the keys of all blobs, warm, as one op",
-        phases: |_| vec![operates(LIST)],
+        phases: || vec![operates(LIST)],
     },
     StandardPhase {
         id: COUNT,
         about: "counts all blobs and their bytes, warm, as one op, where a question or a walk of the store's own tells both",
-        phases: |_| vec![operates(COUNT)],
+        phases: || vec![operates(COUNT)],
     },
     StandardPhase {
         id: BACK_UP,
         about: "backs everything up by the store's own means, as one op with the file system's flush; the size of the backup is noted",
-        phases: |_| vec![operates(BACK_UP)],
+        phases: || vec![operates(BACK_UP)],
     },
     StandardPhase {
         id: RESTORE,
         about: "makes a store of a backup beside the one that was backed up, and opens it, as one op; every blob in it is compared",
-        phases: |_| vec![operates(RESTORE)],
+        phases: || vec![operates(RESTORE)],
     },
     StandardPhase {
         id: DELETE,
         about: "deletes every blob, in the durability class asked for; the disk that is left is noted, and when",
-        phases: |_| vec![deletes()],
+        phases: || vec![deletes()],
     },
 ];
 

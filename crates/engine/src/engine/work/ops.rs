@@ -26,7 +26,7 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "fill",
         about: "puts every blob once, in the order of ids: integer keys ascend, digests come in random order",
-        phases: |_| {
+        phases: || {
             let puts = Phase::of_ops("fill", Workload::new(OpKind::Put, Length::Share(1.0)));
             vec![Phase { role: Role::Fill, ..puts }]
         },
@@ -34,42 +34,42 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "read-warm",
         about: "reads whole blobs in random order; everything was read once before",
-        phases: |_| warm("read-warm", reads()),
+        phases: || warm("read-warm", reads()),
     },
     StandardPhase {
         id: "read-copy",
         about: "read-warm with every byte copied: a check that the winner does not depend on touching only",
-        phases: |_| warm("read-copy", Workload { use_bytes: ReadSink::Copy, ..reads() }),
+        phases: || warm("read-copy", Workload { use_bytes: ReadSink::Copy, ..reads() }),
     },
     StandardPhase {
         id: "read-again",
         about: "the same blobs in the same order as the read phase before it, at once",
-        phases: |_| vec![Phase::of_ops("read-again", Workload { repeats_last: true, ..reads() })],
+        phases: || vec![Phase::of_ops("read-again", Workload { repeats_last: true, ..reads() })],
     },
     StandardPhase {
         id: "range-head",
         about: "reads the first 4 KiB, warm",
-        phases: |bytes| warm("range-head", Workload { range: RangeRule::Head(bytes), ..ranges() }),
+        phases: || warm("range-head", Workload { range: RangeRule::Head(4096), ..ranges() }),
     },
     StandardPhase {
         id: "range-random",
         about: "reads 4 KiB from a random offset, warm",
-        phases: |bytes| warm("range-random", Workload { range: RangeRule::Random(bytes), ..ranges() }),
+        phases: || warm("range-random", Workload { range: RangeRule::Random(4096), ..ranges() }),
     },
     StandardPhase {
         id: "overwrite",
         about: "replaces blobs by others of the same size, in the durability class asked for",
-        phases: |_| asked("overwrite", Workload::new(OpKind::Overwrite, Length::Pilot)),
+        phases: || asked("overwrite", Workload::new(OpKind::Overwrite, Length::Pilot)),
     },
     StandardPhase {
         id: "delete-half",
         about: "deletes every second blob, in the durability class asked for",
-        phases: |_| asked("delete-half", Workload::new(OpKind::Delete, Length::Share(0.5))),
+        phases: || asked("delete-half", Workload::new(OpKind::Delete, Length::Share(0.5))),
     },
     StandardPhase {
         id: "delete-some",
         about: "deletes a sample of blobs, in the durability class asked for",
-        phases: |_| asked("delete-some", Workload::new(OpKind::Delete, Length::Pilot)),
+        phases: || asked("delete-some", Workload::new(OpKind::Delete, Length::Pilot)),
     },
 ];
 

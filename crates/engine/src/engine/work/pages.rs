@@ -12,7 +12,7 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "publish",
         about: "puts every blob once, as what later phases need: it is not reported",
-        phases: |_| {
+        phases: || {
             let puts = Phase::of_ops("publish", Workload::new(OpKind::Put, Length::Share(1.0)));
             vec![Phase { kind: NAME, role: Role::Prepare, ..puts }]
         },
@@ -20,7 +20,7 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "load",
         about: "loads pages in a real browser, each in a fresh context; from the start of the navigation until everything is shown",
-        phases: |_| {
+        phases: || {
             vec![Phase {
                 kind: NAME,
                 ..Phase::of_ops("load", Workload::new(OpKind::Get, Length::Ops(LOADS)))

@@ -11,7 +11,7 @@ const NAME: &str = "purge";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "removes blobs whose delete was only marked (`delete=lazy`), as one op",
-    phases: |_| {
+    phases: || {
         let purge = Phase::custom(NAME, NAME, CustomAction { writes: true, ..CustomAction::new("purges") });
         vec![Phase { class: Class::Asked, ..purge }]
     },

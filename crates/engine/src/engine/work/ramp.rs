@@ -40,7 +40,7 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]; with \
             `--trace`, its requests",
-    phases: |_| {
+    phases: || {
         let climbs = Phase {
             kind: NAME,
             action: Action::RateLadder(ops::reads()),

@@ -18,7 +18,7 @@ const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "rewrites the store by its vendor's own means, or its files by `e4defrag`, as one op; with the key `age`, after the last age, \
             and the phases that read are repeated after it",
-    phases: |_| vec![rewrites()],
+    phases: || vec![rewrites()],
 }];
 
 fn rewrites() -> Phase {

@@ -22,7 +22,7 @@ const NAME: &str = "reopen";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "opens the closed store and reads one blob",
-    phases: |_| vec![Phase::custom(NAME, NAME, CustomAction { reopens: true, ..CustomAction::new("opens") })],
+    phases: || vec![Phase::custom(NAME, NAME, CustomAction { reopens: true, ..CustomAction::new("opens") })],
 }];
 
 pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &ReopenWork };

@@ -22,7 +22,7 @@ use crate::trace::{Op, Replay};
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: "replay",
     about: "replays the requests of `--trace`, as fast as the store can, or at `--speed` times the rate of the log",
-    phases: |_| vec![Phase::replay(REPLAY, f64::INFINITY)],
+    phases: || vec![Phase::replay(REPLAY, f64::INFINITY)],
 }];
 
 /// Number of requests before round 1, where only their time is wanted: in a closed loop, whatever the speed.

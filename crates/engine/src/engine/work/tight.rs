@@ -23,12 +23,12 @@ const STANDARD: &[StandardPhase] = &[
         id: "read-tight",
         about: "reads whole blobs, each draw as likely for every blob, with memory for a quarter of them; read before until reads of \
                 the device stand still",
-        phases: |_| vec![tight("read-tight", Order::Uniform, TIGHT_SHARE)],
+        phases: || vec![tight("read-tight", Order::Uniform, TIGHT_SHARE)],
     },
     StandardPhase {
         id: "read-tight-zipf",
         about: "the same where few blobs have most of the reads: zipfian, 0.99",
-        phases: |_| vec![tight("read-tight-zipf", Order::Zipfian(0.99), TIGHT_SHARE)],
+        phases: || vec![tight("read-tight-zipf", Order::Zipfian(0.99), TIGHT_SHARE)],
     },
 ];
 

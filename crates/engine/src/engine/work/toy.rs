@@ -10,7 +10,7 @@ const NAME: &str = "toy";
 const STANDARD: &[StandardPhase] = &[StandardPhase {
     id: NAME,
     about: "looks whether the blobs lie in the directory of a store",
-    phases: |_| vec![Phase::custom(NAME, NAME, CustomAction::new("keeps"))],
+    phases: || vec![Phase::custom(NAME, NAME, CustomAction::new("keeps"))],
 }];
 
 pub(super) const KIND: WorkKind = WorkKind { name: NAME, standard: STANDARD, work: &ToyWork };

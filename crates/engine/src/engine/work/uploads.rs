@@ -8,12 +8,12 @@ const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: "register",
         about: "uploads through a catalogue (option `catalogue`), every fifth one of a content that is there: digest, find, insert, put",
-        phases: |_| ops::asked("register", Workload::new(OpKind::Register, Length::Share(1.0))),
+        phases: || ops::asked("register", Workload::new(OpKind::Register, Length::Share(1.0))),
     },
     StandardPhase {
         id: "release",
         about: "takes half of the uploads back; the blob goes with the last reference",
-        phases: |_| ops::asked("release", Workload::new(OpKind::Release, Length::Share(0.5))),
+        phases: || ops::asked("release", Workload::new(OpKind::Release, Length::Share(0.5))),
     },
 ];
 

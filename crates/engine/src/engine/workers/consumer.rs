@@ -1,16 +1,11 @@
 //! What a worker does with the bytes that a get lends to it.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-
-use anyhow::{Context, Result};
-
 use crate::plan::ReadSink;
 
 /// Bytes of a cache line on the processors that this is likely to run on.
 const CACHE_LINE: usize = 64;
 
-/// Consumes lent bytes in one of three ways.
+/// Consumes lent bytes in one of two ways.
 #[derive(Debug)]
 pub enum Consumer {
     /// Reads one byte of each cache line.
@@ -22,13 +17,6 @@ pub enum Consumer {
         /// Offset of the next piece.
         at: usize,
     },
-    /// Writes everything to a socket whose other end is drained by a thread.
-    Send {
-        /// This end of the pair.
-        socket: UnixStream,
-        /// True once writing to the socket has failed.
-        failed: bool,
-    },
 }
 
 /// Bytes of the buffer for copies: as much as a program might pass on at once.
@@ -36,21 +24,11 @@ const COPY_BYTES: usize = 1 << 20;
 
 impl Consumer {
     /// Makes the consumer of one worker.
-    pub fn new(use_bytes: ReadSink) -> Result<Consumer> {
-        Ok(match use_bytes {
+    pub fn new(use_bytes: ReadSink) -> Consumer {
+        match use_bytes {
             ReadSink::Touch => Consumer::Touch,
             ReadSink::Copy => Consumer::Copy { buffer: vec![0; COPY_BYTES], at: 0 },
-            ReadSink::Send => {
-                let (socket, mut other) = UnixStream::pair().context("cannot make a pair of sockets")?;
-                // The thread ends when the other socket is dropped.
-                let read = move || {
-                    let mut buffer = vec![0; 256 << 10];
-                    while other.read(&mut buffer).is_ok_and(|read| read > 0) {}
-                };
-                std::thread::Builder::new().spawn(read).context("no thread that reads what is sent")?;
-                Consumer::Send { socket, failed: false }
-            }
-        })
+        }
     }
 
     /// Consumes a piece.
@@ -68,13 +46,7 @@ impl Consumer {
                 }
                 std::hint::black_box(buffer);
             }
-            Consumer::Send { socket, failed } => *failed |= socket.write_all(piece).is_err(),
         }
-    }
-
-    /// True if some bytes could not be written.
-    pub fn failed(&self) -> bool {
-        matches!(self, Consumer::Send { failed: true, .. })
     }
 }
 

@@ -375,7 +375,7 @@ impl<'a, C: Clock> WorkerPool<'a, C> {
         let bands = job.log.as_ref().map_or_else(|| bands(&job.lists, job.batch), |log| log.bands());
         let mut tally = Tally::new(bands, job.is_open());
         tally.first_apart = job.first_apart;
-        Ok(Ready { shared, source, tally, consumer: Consumer::new(job.use_bytes)? })
+        Ok(Ready { shared, source, tally, consumer: Consumer::new(job.use_bytes) })
     }
 }
 

@@ -300,9 +300,6 @@ pub fn work<'s, C: Clock>(
     if writer.wrote && shared.sync.is_some() {
         now = writer.sync(sessions, now, &mut tally);
     }
-    if consumer.failed() {
-        tally.fail(|| "the socket that bytes were sent to broke".to_owned());
-    }
     tally.end = now;
     tally.happened(sessions.session.take_incidents());
     tally.cpu_ns = crate::host::machine::thread_cpu_ns().saturating_sub(cpu_before);

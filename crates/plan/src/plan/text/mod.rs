@@ -264,9 +264,6 @@ optional_keys! {
         /// In the class on-sync: bytes between two syncs of a worker.
         #[arg(skip)]
         pub sync_every_bytes: Option<String>,
-        /// Bytes per range read.
-        #[arg(skip)]
-        pub range_bytes: Option<String>,
         /// Compare every blob after each phase that writes.
         ///
         /// In every round, including cached data. Without it, blobs are still compared after the fill and, read from

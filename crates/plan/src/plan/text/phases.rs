@@ -139,8 +139,6 @@ pub enum ReadSink {
     Touch,
     /// Copies all bytes into a buffer of the worker.
     Copy,
-    /// Writes all bytes to a socket.
-    Send,
 }
 
 /// Grouping of reads into transactions, in stores that have them.
@@ -249,8 +247,8 @@ pub struct StandardPhase {
     pub id: &'static str,
     /// Description.
     pub about: &'static str,
-    /// Builds the phases that the name stands for; range ops read `range_bytes` bytes.
-    pub phases: fn(range_bytes: u64) -> Vec<Phase>,
+    /// Builds the phases that the name stands for.
+    pub phases: fn() -> Vec<Phase>,
 }
 
 /// A load of ops.
@@ -524,10 +522,10 @@ const SECONDS_MAX: f64 = 86_400.0;
 const PARTS_MAX: usize = 1000;
 
 /// Returns the phases that a standard name stands for.
-pub fn standard(known: &[StandardPhase], id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
+pub fn standard(known: &[StandardPhase], id: &str) -> Result<Vec<Phase>> {
     let found = known.iter().find(|phase| phase.id == id);
     let found = found.ok_or_else(|| unknown("phase", id, known.iter().map(|phase| phase.id)))?;
-    let mut phases = (found.phases)(range_bytes);
+    let mut phases = (found.phases)();
     // The description applies only to the phase of that name.
     phases.iter_mut().filter(|phase| phase.id == id).for_each(|phase| phase.about = Some(found.about));
     Ok(phases)
@@ -563,7 +561,7 @@ pub struct PhaseText {
     pub count: Option<u64>,
     /// Minimum length in seconds, in whole passes. Reads only.
     pub seconds: Option<f64>,
-    /// Use of the bytes read: `touch` (default), `copy` or `send`.
+    /// Use of the bytes read: `touch` (default) or `copy`.
     #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
     pub use_bytes: Option<ReadSink>,
     /// Earlier phase whose keys are repeated.

@@ -401,8 +401,8 @@ impl Resolver<'_> {
         Ok(precision)
     }
 
-    fn standard(&self, id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
-        standard(self.standard, id, range_bytes)
+    fn standard(&self, id: &str) -> Result<Vec<Phase>> {
+        standard(self.standard, id)
     }
 
     fn phases(&self) -> Result<Vec<Phase>> {
@@ -417,7 +417,6 @@ impl Resolver<'_> {
                 .collect(),
             None => default.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let range_bytes = bytes_or("range_bytes", &self.text.range_bytes, 4096)?;
         let speed = self.text.speed.as_deref().map(|speed| parse_speed("--speed", speed)).transpose()?;
         let names_its_order =
             |phase: &Phase| own.get(whole_of(&phase.id)).is_some_and(|text| text.order.is_some());
@@ -429,16 +428,14 @@ impl Resolver<'_> {
                         phases.push(part.parse()?);
                     }
                 }
-                None => {
-                    phases.extend(self.standard(name, range_bytes)?.into_iter().map(|of| of.at_speed(speed)))
-                }
+                None => phases.extend(self.standard(name)?.into_iter().map(|of| of.at_speed(speed))),
             }
         }
         // A response-time limit adds a rate ladder, placed before the first phase that writes.
         if self.text.limit.is_some() && !phases.iter().any(Phase::climbs) {
             let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
             let place = (1 + reads).min(phases.len());
-            phases.splice(place..place, self.standard(CLIMB, range_bytes)?);
+            phases.splice(place..place, self.standard(CLIMB)?);
         }
         // A memory sweep also comes before the first phase that writes.
         if let Some(sweep) = &self.text.memory_sweep {
@@ -451,7 +448,7 @@ impl Resolver<'_> {
             if let Some(fill) = phases.iter().find(|phase| phase.is_fill()) {
                 bail!("the phase `{}` must be the first one", fill.id);
             }
-            phases.splice(0..0, self.standard(DEFAULT_PHASES[0], range_bytes)?);
+            phases.splice(0..0, self.standard(DEFAULT_PHASES[0])?);
         }
         if self.text.fill_order.unwrap_or_default() == FillOrder::Key {
             phases.iter_mut().filter(|phase| !names_its_order(phase)).for_each(Phase::put_by_key);
@@ -460,7 +457,7 @@ impl Resolver<'_> {
             phases = growth::phases(grow, &phases)?;
         }
         if let Some(age) = &self.text.age {
-            let overwrites = self.standard(OVERWRITES, range_bytes)?.remove(0);
+            let overwrites = self.standard(OVERWRITES)?.remove(0);
             phases = ageing::phases(age, &phases, &overwrites)?;
         }
         link_repeats(&mut phases)?;
@@ -491,7 +488,7 @@ impl Resolver<'_> {
 
     /// Builds the read phases of a memory sweep, one for each share of the corpus.
     fn memory_sweep(&self, sweep: &str) -> Result<Vec<Phase>> {
-        let tight = self.standard(MEMORY_SWEEP, 0)?.remove(0);
+        let tight = self.standard(MEMORY_SWEEP)?.remove(0);
         let at = |percent: f64| Phase {
             id: format!("{MEMORY_SWEEP}-{percent}"),
             about: None,
@@ -510,7 +507,7 @@ impl Resolver<'_> {
             && lazy
             && !phases.iter().any(|phase| phase.id == PURGES)
         {
-            phases.splice(place + 1..place + 1, self.standard(PURGES, 0)?);
+            phases.splice(place + 1..place + 1, self.standard(PURGES)?);
         }
         Ok(())
     }
