@@ -106,7 +106,6 @@ pub struct CandidateResult {
     /// Largest blob that it accepts; absent in results of versions that did not record it.
     pub largest_blob: Option<LargestBlob>,
     /// True if its blobs can be replaced and deleted; absent in results of versions that did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<bool>,
     /// Versions and settings, read back from the store.
     pub facts: BTreeMap<String, String>,
