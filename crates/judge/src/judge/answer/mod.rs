@@ -715,7 +715,7 @@ fn cheapest(candidates: &[Series], alone: &str) -> String {
 fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Series>)> {
     let mut groups: Vec<(Vec<Comparability>, Vec<Series>)> = Vec::new();
     for candidate in eligible(result) {
-        let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut cost: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
         let mut group: Vec<Comparability> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
@@ -726,12 +726,15 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Seri
                 group.push(condition);
             }
             for (round, rate) in series(cell).rates {
-                *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
+                let (seconds, phases) = cost.entry(round).or_default();
+                (*seconds, *phases) = (*seconds + share * 1000.0 / rate, *phases + 1);
             }
             true
         });
         if complete {
-            let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
+            // A round that lacks a phase of the mix would seem cheap.
+            let whole = cost.into_iter().filter(|(_, (_, phases))| *phases == plan.mix.len());
+            let rates = whole.map(|(round, (seconds, _))| (round, 1.0 / seconds)).collect();
             let series = Series { label: candidate.store.clone(), rates, slack: 0.0 };
             match groups.iter_mut().find(|(known, _)| *known == group) {
                 Some((_, members)) => members.push(series),

@@ -310,6 +310,24 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
 }
 
 #[test]
+fn a_round_that_lacks_a_phase_of_the_mix_is_not_the_cheaper_for_it() {
+    let stores = some_stores();
+    let text = format!(
+        "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.5, overwrite = 0.5}}"
+    );
+    let mut cells = Vec::new();
+    for (salt, (store, level, rounds)) in
+        [(&stores[0], 9.0, 5), (&stores[1], 5.0, 10)].into_iter().enumerate()
+    {
+        cells.push(cell(store, "read-warm", &around(1.0, salt), json!({})));
+        let settled = json!({"settled_ops_per_s": {"median": 1000.0 / level}});
+        cells.push(cell(store, "overwrite", &around(level, salt)[..rounds], settled));
+    }
+    let said = renamed(&stores, with(&answered(&text, cells), "1,000 ops"));
+    assert!(said.contains("`b` is fastest"), "{said}");
+}
+
+#[test]
 fn a_store_that_failed_takes_no_disk_that_counts() {
     let first = some_stores().remove(0);
     let disk = disk_of([0.5, 1.0, 1.5], |candidate| {
