@@ -547,6 +547,60 @@ fn a_sweep_of_too_few_rounds_names_nobody() {
 }
 
 #[test]
+fn a_size_at_which_nothing_is_decided_has_no_leader() {
+    let stores = some_stores();
+    let (text, plan, sizes) = sweep_of(&stores);
+    // All candidates are ranked at every size.
+    let said = |leads: &dyn Fn(usize) -> [bool; 2]| {
+        let mut cells = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            for (store, leader) in stores.iter().zip(leads(index)) {
+                let over = json!({"leader": leader, "corpus_id": size});
+                cells.push(cell(store, "read-warm", &around(1.0, 0), over));
+            }
+        }
+        renamed(&stores, with(&answer(&plan, &result(&text, cells, vec![])), "Warm reads"))
+    };
+    let last = sizes.len() - 1;
+    let at = |index: usize| crate::units::bytes(sizes[index] as f64);
+    assert_eq!(said(&|_| [false, false]), "Warm reads: at no size is it decided who leads.");
+    let gap = said(&|index| [index != 1, false]);
+    assert!(gap.contains(&format!("{} at which that is decided. ", at(last))), "{gap}");
+    assert!(gap.ends_with(&format!("Undecided at {}.", at(1))), "{gap}");
+    let only = said(&|index| [index == last, false]);
+    assert!(only.starts_with(&format!("Warm reads: `a` leads at {}. Undecided at ", at(last))), "{only}");
+    // Nothing is said of sizes beyond the last one.
+    let change = said(&|index| [index == 0, index == last]);
+    assert!(change.ends_with(&format!(", undecided from there to {0}; at {0} `b`.", at(last))), "{change}");
+}
+
+#[test]
+fn who_is_ranked_apart_is_named_in_a_sweep_and_in_a_growth() {
+    let stores = some_stores();
+    let own = || json!({"durability": "each-write", "own_durability": "each-write", "leader": true});
+    let (text, plan, sizes) = sweep_of(&stores);
+    let mut cells = Vec::new();
+    for size in &sizes {
+        for (store, mut over) in stores.iter().zip([own(), own(), json!({})]) {
+            over["corpus_id"] = json!(size);
+            cells.push(cell(store, "read-warm", &around(1.0, 0), over));
+        }
+    }
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    let sweep = renamed(&stores, with(&said, "Warm reads"));
+    assert!(sweep.ends_with("does not change. `c` is ranked apart from them."), "{sweep}");
+    let text = format!("stores = {stores:?}\ngrow = '100,200'\nphases = ['fill', 'read-warm']");
+    let mut cells = Vec::new();
+    for phase in ["read-warm.100", "read-warm.200"] {
+        for (store, over) in stores.iter().zip([json!({}), json!({}), own()]) {
+            cells.push(cell(store, phase, &around(1.0, 0), over));
+        }
+    }
+    let growth = renamed(&stores, with(&answered(&text, cells), "by number of blobs"));
+    assert!(growth.ends_with("`c` is ranked apart from them: kept in class each-write."), "{growth}");
+}
+
+#[test]
 fn who_shares_the_lead_at_some_sizes_is_named() {
     let stores = some_stores();
     let (text, plan, sizes) = sweep_of(&stores);
