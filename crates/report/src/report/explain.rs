@@ -235,11 +235,9 @@ fn not_with(cell: &Cell, other: &Cell) -> String {
 fn times(cell: &Cell) -> Vec<String> {
     let mut all = Vec::new();
     let of = |name: &str, at: Option<u64>, interval: Option<Interval>| {
-        let time = units::nanoseconds(at? as f64);
-        let bounds = interval.and_then(|of| Some((of.low?, of.high?)));
-        let bounds =
-            bounds.map(|(low, high)| format!(" [{}, {}]", units::nanoseconds(low), units::nanoseconds(high)));
-        Some(format!("{name} {time}{}", bounds.unwrap_or_default()))
+        let point = Interval::point(at? as f64);
+        let time = Interval { median: point.median, ..interval.unwrap_or(point) };
+        Some(format!("{name} {}", with_interval(&time, units::nanoseconds)))
     };
     if let Some(service) = &cell.service_ns {
         let own = cell.service_intervals.unwrap_or_default();
@@ -260,7 +258,8 @@ fn times(cell: &Cell) -> Vec<String> {
     if let Some(response) = &cell.response_ns {
         let told: Vec<String> =
             [of("p50", response.p50, None), of("p99", response.p99, None)].into_iter().flatten().collect();
-        all.push(format!("From when an op was due to its end: {}.", told.join(", ")));
+        let told = (!told.is_empty()).then(|| told.join(", "));
+        all.extend(told.map(|told| format!("From when an op was due to its end: {told}.")));
     }
     let firsts = cell.rounds.iter().flat_map(|round| round.first_ops_ns.iter().map(|ns| *ns as f64));
     if cell.rounds.iter().any(|round| !round.first_ops_ns.is_empty()) {
