@@ -76,8 +76,9 @@ fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
 /// States up to which load the cheapest candidate stays the cheapest.
 fn turns(costs: &Costs) -> Option<String> {
     let at = |place: CandidateRank| costs.months.iter().filter(move |month| month.place == place).count();
-    // Nothing stays the cheapest before anything is.
-    if at(CandidateRank::Leads) == 0 || at(CandidateRank::Leads) + at(CandidateRank::Behind) < 2 {
+    let leaders = at(CandidateRank::Leads);
+    // Nothing stays the cheapest before anything is, and of several leaders none is proved to be.
+    if leaders == 0 || leaders + at(CandidateRank::Behind) < 2 || leaders > 1 && costs.turns.is_empty() {
         return None;
     }
     let load = &costs.pricing.load;
