@@ -83,6 +83,14 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         });
         assert!(said.contains(said_of), "{said_of}\n{said}");
     }
+    // In a class of sizes, the place for all blobs comes first unless another is better by a margin that counts.
+    let said = told(|advice| {
+        advice["one_place"] = json!([
+            {"store": "a", "phase": "overwrite", "slower": 0.03, "slower_at_most": 0.065},
+            {"store": "b", "phase": "read-warm", "slower": 0.02, "slower_at_most": 0.045}]);
+    });
+    let better = "at most 7 % (95 % confidence). Better, but not proved to be by a margin that counts, is `b`: 2 % (reads from RAM), at most 5 %.";
+    assert!(said.contains(better), "{said}");
     // The best single store leads in every kind of work: alone, beside another in one of them, or beside another in both.
     let at_best = |beside: usize| {
         told(|advice| {
@@ -467,6 +475,20 @@ fn with_others() -> RunResult {
     push("tight", "embedded", "overwrite", killed.clone());
     push("null", "baseline", "overwrite", killed);
     result
+}
+
+#[test]
+fn a_figure_that_nothing_else_has_is_not_the_least() {
+    let mut result = with_others();
+    result
+        .results
+        .iter_mut()
+        .filter(|cell| cell.store == "a")
+        .for_each(|cell| cell.client_peak_bytes = Some(3_600_000));
+    let advice = result.advice.as_ref().unwrap();
+    let choices = choose::choices(&result, advice, &rows(&result, advice));
+    let of_a = choices.iter().find(|choice| choice.store == "a").unwrap();
+    assert!(!of_a.reasons.contains("least memory"), "{}", of_a.reasons);
 }
 
 /// Mapped pages can be dropped, so memory is compared without them; they are shown beside it.

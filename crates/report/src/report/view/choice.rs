@@ -186,8 +186,12 @@ pub(in crate::report) fn cost_of_place(advice: &Advice) -> Option<String> {
             at_most(next, true)
         ),
         false => {
+            // In a class of sizes, the place for all blobs comes first unless another one is better by a margin that counts.
+            let is_better = next.slower < first.slower;
+            let next_is =
+                if is_better { "Better, but not proved to be by a margin that counts," } else { "Next best" };
             format!(
-                " Next best is `{}`: {} ({}), {}.",
+                " {next_is} is `{}`: {} ({}), {}.",
                 next.store,
                 slower_by(next),
                 work(next),
