@@ -671,7 +671,7 @@ fn mix(plan: &Design, result: &RunResult) -> Option<String> {
         return None;
     }
     let shares: Vec<String> =
-        plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
+        plan.mix.iter().map(|(kind, share)| format!("{} {kind}", units::exact_percent(*share))).collect();
     let title = format!("1,000 ops of {}", shares.join(", "));
     let groups = mixed(plan, result);
     if groups.is_empty() {

@@ -313,7 +313,7 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
 fn a_round_that_lacks_a_phase_of_the_mix_is_not_the_cheaper_for_it() {
     let stores = some_stores();
     let text = format!(
-        "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.5, overwrite = 0.5}}"
+        "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.495, overwrite = 0.505}}"
     );
     let mut cells = Vec::new();
     for (salt, (store, level, rounds)) in
@@ -324,7 +324,9 @@ fn a_round_that_lacks_a_phase_of_the_mix_is_not_the_cheaper_for_it() {
         cells.push(cell(store, "overwrite", &around(level, salt)[..rounds], settled));
     }
     let said = renamed(&stores, with(&answered(&text, cells), "1,000 ops"));
-    assert!(said.contains("`b` is fastest"), "{said}");
+    for words in ["49.5 % read", "50.5 % overwrite", ": `b` is fastest"] {
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 #[test]

@@ -113,6 +113,13 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         );
         assert!(said.contains(&best), "{said}");
     }
+    // What does not count may well be led by another.
+    let said = told(|advice| {
+        advice["one_place"][0] =
+            json!({"store": "a", "phase": "read-warm", "slower": 0.0, "slower_at_most": 0.0});
+        advice["not_counted"] = json!(["overwrite"]);
+    });
+    assert!(said.contains("`a`. It is the fastest in every column that counts."), "{said}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));

@@ -226,18 +226,19 @@ fn at_most(worst: &WorstCase, with_confidence: bool) -> String {
     }
 }
 
-/// States how a candidate leads in every column: no other is proved to be faster; the others are proved to be slower only where it
-/// leads alone.
+/// States how a candidate leads in every column that counts: no other is proved to be faster; the others are proved to be slower
+/// only where it leads alone.
 fn leads_everywhere(advice: &Advice, store: &str) -> String {
+    let counts = |situation: &&Situation| !advice.not_counted.contains(&situation.phase);
     let is_alone =
         |situation: &&Situation| situation.leaders().map(|leader| leader.store.as_str()).eq([store]);
-    let (alone, columns) = (advice.situations.iter().filter(is_alone).count(), advice.situations.len());
+    let counted = || advice.situations.iter().filter(counts);
+    let (alone, columns) = (counted().filter(is_alone).count(), counted().count());
+    let column = if advice.not_counted.is_empty() { "column" } else { "column that counts" };
     match alone {
-        all if all == columns => "It is the fastest in every column.".to_owned(),
-        0 => "No other is proved faster in any column; it is tied in all of them.".to_owned(),
-        some => {
-            format!("No other is proved faster in any column; it leads alone in {some} of {columns}.")
-        }
+        all if all == columns => format!("It is the fastest in every {column}."),
+        0 => format!("No other is proved faster in any {column}; it is tied in all of them."),
+        some => format!("No other is proved faster in any {column}; it leads alone in {some} of {columns}."),
     }
 }
 
