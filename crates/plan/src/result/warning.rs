@@ -14,7 +14,7 @@ use crate::rules::{
     COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PROCESSOR_CACHE_TIMES, PUT_OFF_MS_MAX,
     PUT_OFF_MS_MIN, VERDICT_ROUNDS,
 };
-use crate::units::{self, bytes, counted, nanoseconds, seconds};
+use crate::units::{self, bytes, counted, nanoseconds, percent, seconds};
 
 /// Phases, and the candidates affected in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -1049,10 +1049,6 @@ fn at(phase: &str, corpus_id: CorpusId) -> String {
 
 fn were(number: u64, thing: &str) -> String {
     format!("{} {}", counted(number, thing), if number == 1 { "was" } else { "were" })
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn factor(times: f64) -> String {
