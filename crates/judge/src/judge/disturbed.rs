@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use super::cells::{series, writes};
-use super::interval::{Moments, median, t_two_sided};
+use super::interval::{Moments, median, t_two_sided, upper_median};
 use super::{LEAST_SECONDS, VERDICT_ROUNDS, probes, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, whole_of};
@@ -55,10 +55,9 @@ fn corpus_bytes(result: &RunResult, cell: &Cell) -> u64 {
 // ---- figures -----------------------------------------------------------------------------------------------------
 
 fn far_rounds(cell: &Cell) -> Vec<(u32, Cause)> {
-    let mut seconds: Vec<f64> = cell.rounds.iter().map(|round| round.seconds).collect();
-    seconds.sort_unstable_by(f64::total_cmp);
+    let middle = upper_median(cell.rounds.iter().map(|round| round.seconds));
     // Times below the minimum vary by factors and are not ranked.
-    if seconds.get(seconds.len() / 2).is_none_or(|middle| *middle < LEAST_SECONDS) {
+    if middle.is_none_or(|middle| middle < LEAST_SECONDS) {
         return Vec::new();
     }
     let series = series(cell);

@@ -188,6 +188,13 @@ pub fn text(interval: &Interval) -> String {
     }
 }
 
+/// Returns the median, the upper one of two middle values; `None` if there are none. Values that cannot be ordered are equal.
+pub fn upper_median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied()
+}
+
 /// Returns the median, the mean of the two middle values if their number is even; 0 if there are none.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
