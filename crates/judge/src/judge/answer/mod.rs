@@ -324,7 +324,8 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) 
         });
     }
     let title = titled(question, groups.first().map(|(_, cells)| cells[0]));
-    format!("{title}: {}{}", parts.join(" "), unranked(cells, question.is_tight()))
+    let unranked = unranked(cells, question.is_tight(), ranked.len() == 1);
+    format!("{title}: {}{unranked}", parts.join(" "))
 }
 
 /// Returns the title of a question with the conditions that were measured: cold or lukewarm, class, offered rate.
@@ -352,11 +353,12 @@ fn titled(question: &Question, first: Option<&Cell>) -> String {
 }
 
 /// Lists unranked candidates next to ranked ones, because their figures may look better than the leaders'. With `all`,
-/// candidates without figures are listed, too, because the question includes whether a candidate can do it at all.
-fn unranked(cells: &[&Cell], all: bool) -> String {
+/// candidates without figures are listed, too, because the question includes whether a candidate can do it at all; with `is_alone`,
+/// those that cannot do it, because no other can be compared.
+fn unranked(cells: &[&Cell], all: bool, is_alone: bool) -> String {
     let silent = cells
         .iter()
-        .filter(|cell| all || !cell.rounds.is_empty())
+        .filter(|cell| all || !cell.rounds.is_empty() || is_alone && cell.status == Status::NotPossible)
         .filter_map(|cell| Some((brief(cell)?, cell.store.clone())));
     with_reasons(silent).map_or(String::new(), |list| format!(" Not ranked in it: {list}."))
 }

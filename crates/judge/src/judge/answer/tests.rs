@@ -122,6 +122,21 @@ fn what_was_not_ranked_is_no_answer() {
 }
 
 #[test]
+fn who_is_alone_because_others_cannot_do_it_is_said_to_be() {
+    let why = "append-only";
+    let impossible = json!({"status": "not-possible", "reason": why, "rounds": [], "not_ranked": {"code": "not-possible", "why": why}});
+    let levels = [("fill", [3.0, 2.0, 1.0]), ("overwrite", [1.0, 2.0, 3.0])];
+    let said = sentences(&levels, &[1, 2].map(|number| (number, "overwrite", impossible.clone())));
+    let writes = with(&said, "Durable writes");
+    assert!(
+        writes.ends_with(
+            "that can be compared (1 ms). Not ranked in it: `b` and `c` (not possible: append-only)."
+        ),
+        "{writes}"
+    );
+}
+
+#[test]
 fn what_a_program_logged_before_it_failed_is_no_part_of_an_answer() {
     let why = "phase `read-warm`: it ended before it was ready;\nthe end of its log:\n  no room\n  ended";
     let failed = json!({"status": "failed", "reason": why, "not_ranked": {"code": "failed", "why": why}});
