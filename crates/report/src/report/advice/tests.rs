@@ -178,6 +178,11 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
     assert!(said.contains(sentence), "{said}");
     let sentence = "Next is `a`, 300 µs more (4.00 times as long, a request of 1 ms takes 27.3 % longer).";
     assert!(said.contains(sentence), "{said}");
+    // That it is longer at all stays visible.
+    let said = told(|advice| {
+        advice["situations"][0]["next"]["times"] = json!({"median": 1.25, "low": 1.0039, "high": 1.57});
+    });
+    assert!(said.contains("(1.25 times as long [1.004, 1.57], "), "{said}");
     // A bound from too few rounds says nothing.
     let said = told(|advice| {
         advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 0.01, "high": 31068.0});

@@ -5,6 +5,7 @@ use super::months::a_month_of;
 use super::work;
 use crate::judge::VERDICT_ROUNDS;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
+use crate::judge::interval;
 use crate::judge::ranking::ComparisonGroup;
 use crate::result::{Advice, Interval, RunResult, RunnerUp, Situation, SizeAdvice, WorstCase};
 use crate::units;
@@ -59,7 +60,7 @@ fn is_hardly_bounded(times: &Interval) -> bool {
 pub(in crate::report) fn times(next: &RunnerUp) -> Option<[String; 2]> {
     let Interval { median, low, high, .. } = next.times?;
     let count = |times: f64| match times {
-        few if few < 10.0 => format!("{few:.2}"),
+        few if few < 10.0 => interval::beside_one(few, 2),
         some if some < 100.0 => format!("{some:.1}"),
         many => format!("{many:.0}"),
     };
