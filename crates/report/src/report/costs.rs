@@ -18,7 +18,7 @@ struct Signs(Vec<(&'static str, CandidateRank, &'static str)>);
 impl Signs {
     fn that_occur(costs: &Costs) -> Signs {
         const MEANINGS: [(CandidateRank, &str); 4] = [
-            (CandidateRank::Leads, "no other is proved to cost less"),
+            (CandidateRank::Leads, "no other is proved to cost less, or only by less than 3 %"),
             (CandidateRank::Undecided, "too noisy to call, or too few rounds"),
             (CandidateRank::Apart, "not compared, because it promises something else"),
             (CandidateRank::NotRanked, "not compared, for the reasons below the tables of its phases"),
@@ -101,7 +101,7 @@ fn turns(costs: &Costs) -> Option<String> {
         format!("from {} times them on ({}) {who}", units::count(turn.times), load_at(turn.times))
     };
     let told: Vec<String> = costs.turns.iter().map(told).collect();
-    Some(format!("With other reads and writes, as much stored: {}.", told.join("; ")))
+    Some(format!("With other reads and writes, as much stored, by the means: {}.", told.join("; ")))
 }
 
 /// Lists the parts without a price.

@@ -48,7 +48,7 @@ fn every_month_stands_with_its_parts_and_what_is_not_known_is_no_nought() {
         "store disk requests machine month 95 % year on",
         "b 50.00 4.40 2.40 56.80* [56.30, 57.30] 78.10",
         "a-long-name[of=options,more=of-them] 60.00 6.80 0.75 <67.55 - 93.10",
-        "* no other is proved to cost less; < an upper bound: more than 30 % of its processor time is blobwise's own; - not known, or without a price.",
+        "* no other is proved to cost less, or only by less than 3 %; < an upper bound: more than 30 % of its processor time is blobwise's own; - not known, or without a price.",
         "c 45.00 - 0.010 - - - d - - - - - -",
         "store a million reads a million writes b 0.20 [0.19, 0.21] 0.40",
     ] {
