@@ -715,8 +715,7 @@ fn cheapest(candidates: &[Series], alone: &str) -> String {
 /// Returns mixed ops per second of each candidate that is ranked in every phase of the mix, by comparison group, the
 /// largest first.
 fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Series>)> {
-    let mut groups: Vec<(Vec<Comparability>, Vec<Series>)> = Vec::new();
-    for candidate in eligible(result) {
+    let of_candidate = |candidate: &CandidateResult| {
         let mut cost: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
         let mut group: Vec<Comparability> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
@@ -733,17 +732,12 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Seri
             }
             true
         });
-        if complete {
-            // A round that lacks a phase of the mix would seem cheap.
-            let whole = cost.into_iter().filter(|(_, (_, phases))| *phases == plan.mix.len());
-            let rates = whole.map(|(round, (seconds, _))| (round, 1.0 / seconds)).collect();
-            let series = Series { label: candidate.store.clone(), rates, slack: 0.0 };
-            match groups.iter_mut().find(|(known, _)| *known == group) {
-                Some((_, members)) => members.push(series),
-                None => groups.push((group, vec![series])),
-            }
-        }
-    }
+        // A round that lacks a phase of the mix would seem cheap.
+        let whole = cost.into_iter().filter(|(_, (_, phases))| *phases == plan.mix.len());
+        let rates = whole.map(|(round, (seconds, _))| (round, 1.0 / seconds)).collect();
+        complete.then(|| (group, Series { label: candidate.store.clone(), rates, slack: 0.0 }))
+    };
+    let mut groups = units::grouped(eligible(result).into_iter().filter_map(of_candidate));
     groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
     groups
 }
