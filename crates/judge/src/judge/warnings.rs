@@ -51,7 +51,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
 }
 
 fn rounds(result: &RunResult) -> Vec<Warning> {
-    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0) as u32;
+    let rounds = result.rounds_begun();
     if !result.complete {
         // The warning contains the number of rounds.
         return vec![Warning::Incomplete { rounds }];

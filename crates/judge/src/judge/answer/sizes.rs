@@ -270,9 +270,8 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
         }
     }
     let shared = shared(result, axis, group, &stretches);
-    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut text = match stretches.as_slice() {
-        [] if (1..VERDICT_ROUNDS as usize).contains(&rounds) => {
+        [] if (1..VERDICT_ROUNDS).contains(&result.rounds_begun()) => {
             return format!("too few rounds to tell; to find out: `--rounds {VERDICT_ROUNDS}`.");
         }
         [] if !undecided.is_empty() => format!("at no {} is it decided who leads.", axis.unit.one),

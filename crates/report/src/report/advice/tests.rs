@@ -122,6 +122,10 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     assert!(said.contains("`a`. It is the fastest in every column that counts."), "{said}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
+    let said = told(|advice| {
+        (advice["one_place"], advice["not_counted"]) = (json!([]), json!(["overwrite"]));
+    });
+    assert!(said.contains("No recommendation: fewer than two columns count. Not counted: writes"), "{said}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));
     assert!(text.contains("takes\n  182 % longer"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"] = json!(null));

@@ -143,6 +143,9 @@ pub(in crate::report) fn no_place(advice: &Advice) -> Option<String> {
         let enough = rounds_to_decide(few).unwrap_or(VERDICT_ROUNDS);
         return Some(format!("too few rounds to tell; to find out: `--rounds {enough}`."));
     }
+    if advice.situations.len() < advice.not_counted.len() + 2 {
+        return Some(format!("fewer than two columns count. {}", not_counted(advice)?));
+    }
     Some("no candidate can be compared in every column.".to_owned())
 }
 
