@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use super::cells::{series, writes};
-use super::interval::{Moments, median, t_two_sided};
+use super::interval::{Moments, median, t_two_sided, upper_median};
 use super::{LEAST_SECONDS, VERDICT_ROUNDS, probes, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, whole_of};
@@ -17,6 +17,7 @@ use crate::rules::{
     CACHED_SHARE, FAR_SHARE, FAR_TIMES, NOISE_MIN, NOTHING_SHARE, OTHERS_BYTES_MIN, OTHERS_BYTES_PER_S_MIN,
     OTHERS_READ_SHARE, OTHERS_WRITTEN_SHARE, OWN_BYTES_MIN, READ_BYTES_MIN, READ_SHARE,
 };
+use crate::units;
 
 /// Returns all disturbances of the rounds of a result.
 pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
@@ -55,10 +56,9 @@ fn corpus_bytes(result: &RunResult, cell: &Cell) -> u64 {
 // ---- figures -----------------------------------------------------------------------------------------------------
 
 fn far_rounds(cell: &Cell) -> Vec<(u32, Cause)> {
-    let mut seconds: Vec<f64> = cell.rounds.iter().map(|round| round.seconds).collect();
-    seconds.sort_unstable_by(f64::total_cmp);
+    let middle = upper_median(cell.rounds.iter().map(|round| round.seconds));
     // Times below the minimum vary by factors and are not ranked.
-    if seconds.get(seconds.len() / 2).is_none_or(|middle| *middle < LEAST_SECONDS) {
+    if middle.is_none_or(|middle| middle < LEAST_SECONDS) {
         return Vec::new();
     }
     let series = series(cell);
@@ -293,26 +293,15 @@ fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Ano
 
 /// Groups evidence by candidate and phase, in the order of detection.
 fn by_place(found: &[&Disturbance]) -> Vec<Anomaly> {
-    type Place<'p> = (&'p str, &'p str, CorpusId);
-    let mut places: Vec<(Place<'_>, Vec<Cause>)> = Vec::new();
-    for disturbance in found {
-        let (Some(store), Some(phase)) = (&disturbance.store, &disturbance.phase) else { continue };
-        if matches!(disturbance.cause, Cause::OthersIo { .. }) {
-            continue;
-        }
-        let place: Place<'_> = (store, phase, disturbance.corpus_id);
-        match places.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, causes)) => causes.push(disturbance.cause),
-            None => places.push((place, vec![disturbance.cause])),
-        }
-    }
-    let seen = |((store, phase, corpus_id), causes): (Place<'_>, Vec<Cause>)| Anomaly::Candidate {
-        store: store.to_owned(),
-        phase: phase.to_owned(),
-        corpus_id,
-        causes,
-    };
-    places.into_iter().map(seen).collect()
+    let own = found.iter().filter(|disturbance| !matches!(disturbance.cause, Cause::OthersIo { .. }));
+    let of_place = own.filter_map(|disturbance| {
+        let (store, phase) = (disturbance.store.clone()?, disturbance.phase.clone()?);
+        Some(((store, phase, disturbance.corpus_id), disturbance.cause))
+    });
+    let places = units::grouped(of_place).into_iter();
+    places
+        .map(|((store, phase, corpus_id), causes)| Anomaly::Candidate { store, phase, corpus_id, causes })
+        .collect()
 }
 
 /// Sums the activity of other programs in a round, with the phases affected; `None` if there was none.

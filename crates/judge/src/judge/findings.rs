@@ -32,22 +32,12 @@ pub struct CandidateFindings<'r> {
 
 /// Returns the findings of a result, grouped by phase and corpus.
 pub fn groups(result: &RunResult) -> Vec<PhaseFindings<'_>> {
-    let mut groups: Vec<PhaseFindings<'_>> = Vec::new();
-    for finding in &result.findings {
-        let known = groups
-            .iter_mut()
-            .find(|group| group.phase == finding.phase && group.corpus_id == finding.corpus_id);
-        match known {
-            Some(group) => group.findings.push(finding),
-            None => groups.push(PhaseFindings {
-                phase: &finding.phase,
-                corpus_id: finding.corpus_id,
-                title: &finding.found.title,
-                findings: vec![finding],
-            }),
-        }
-    }
-    groups
+    let keyed = result.findings.iter().map(|finding| ((finding.phase.as_str(), finding.corpus_id), finding));
+    let groups = units::grouped(keyed).into_iter().map(|((phase, corpus_id), findings)| {
+        let title = findings.first().map_or("", |first| first.found.title.as_str());
+        PhaseFindings { phase, corpus_id, title, findings }
+    });
+    groups.collect()
 }
 
 impl<'r> PhaseFindings<'r> {

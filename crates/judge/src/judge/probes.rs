@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::interval::upper_median;
 use crate::result::{Probe, RunResult, Speed, Warning};
 use crate::rules::{DEVICE_SPREAD, PROCESSOR_SPREAD, SPEED_LIMIT, TRIP_LIMIT};
 
@@ -15,9 +16,7 @@ pub(super) fn middle<'p>(
     probes: impl IntoIterator<Item = &'p Probe>,
     pick: impl Fn(&Probe) -> Option<f64>,
 ) -> Option<f64> {
-    let mut values: Vec<f64> = probes.into_iter().filter_map(pick).collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    upper_median(probes.into_iter().filter_map(pick))
 }
 
 /// Round-trip time of one byte to another thread over a socket pair, in nanoseconds.
@@ -91,9 +90,7 @@ pub fn changed(probes: &[Probe], limit: f64) -> Vec<(u32, f64)> {
     let times = |round: u32| {
         let kept = probes.iter().filter(|probe| !probe.repeated);
         let (own, others): (Vec<&Probe>, Vec<&Probe>) = kept.partition(|probe| probe.round == round);
-        let mut others: Vec<f64> = others.iter().map(|probe| probe.processor_ns).collect();
-        others.sort_unstable_by(f64::total_cmp);
-        let middle = others.get(others.len() / 2)?;
+        let middle = middle(others, |probe| Some(probe.processor_ns))?;
         let times = own.iter().map(|probe| probe.processor_ns / middle);
         times.max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))
     };

@@ -10,7 +10,6 @@ pub fn run_subject(result: &RunResult) -> String {
     let more_than_one = |number: Option<usize>, thing: &str| {
         number.filter(|number| *number > 1).map(|number| units::counted(number as u64, thing))
     };
-    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let parts = [
         Some(blobs(result)),
         Some(units::counted(result.machine.processors as u64, "CPU")),
@@ -21,7 +20,7 @@ pub fn run_subject(result: &RunResult) -> String {
         plan.rate.map(|rate| format!("{} ops/s offered", units::count(rate))),
         class(result),
     ];
-    let rounds = units::counted(rounds as u64, "round");
+    let rounds = units::counted(result.rounds_begun(), "round");
     let parts = parts.into_iter().flatten().chain(conditions(result)).chain([rounds]);
     parts.collect::<Vec<_>>().join(" | ")
 }

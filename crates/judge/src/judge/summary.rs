@@ -247,32 +247,28 @@ fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
                 .map(|visit| &visit.footprint)
                 .collect();
             let Some(first) = rounds.first() else { continue };
-            let middle = |value: &dyn Fn(&Footprint) -> Option<u64>| {
-                let mut values: Vec<u64> = rounds.iter().filter_map(|footprint| value(footprint)).collect();
-                values.sort_unstable();
-                values.get(values.len() / 2).copied()
+            let middle = |value: fn(&Footprint) -> Option<u64>| {
+                interval::upper_median(rounds.iter().filter_map(|footprint| value(footprint)))
             };
-            let middle_share = |value: &dyn Fn(&Footprint) -> Option<f64>| {
-                let mut values: Vec<f64> = rounds.iter().filter_map(|footprint| value(footprint)).collect();
-                values.sort_unstable_by(f64::total_cmp);
-                values.get(values.len() / 2).copied()
+            let middle_share = |value: fn(&Footprint) -> Option<f64>| {
+                interval::upper_median(rounds.iter().filter_map(|footprint| value(footprint)))
             };
             all.push(Footprint {
                 store: first.store.clone(),
                 corpus_id: first.corpus_id,
                 logical_bytes: first.logical_bytes,
-                empty_bytes: middle(&|footprint| footprint.empty_bytes),
-                empty_log_bytes: middle(&|footprint| footprint.empty_log_bytes),
-                empty_memory_bytes: middle(&|footprint| footprint.empty_memory_bytes),
-                allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
-                after_settle_bytes: middle(&|footprint| footprint.after_settle_bytes),
-                index_bytes: middle(&|footprint| footprint.index_bytes),
-                directory_bytes: middle(&|footprint| footprint.directory_bytes),
-                log_bytes: middle(&|footprint| footprint.log_bytes),
-                statvfs_bytes: middle(&|footprint| footprint.statvfs_bytes),
-                write_amplification: middle_share(&|footprint| footprint.write_amplification),
-                space_amplification: middle_share(&|footprint| footprint.space_amplification),
-                grows_per_byte: middle_share(&|footprint| footprint.grows_per_byte),
+                empty_bytes: middle(|footprint| footprint.empty_bytes),
+                empty_log_bytes: middle(|footprint| footprint.empty_log_bytes),
+                empty_memory_bytes: middle(|footprint| footprint.empty_memory_bytes),
+                allocated_bytes: middle(|footprint| footprint.allocated_bytes),
+                after_settle_bytes: middle(|footprint| footprint.after_settle_bytes),
+                index_bytes: middle(|footprint| footprint.index_bytes),
+                directory_bytes: middle(|footprint| footprint.directory_bytes),
+                log_bytes: middle(|footprint| footprint.log_bytes),
+                statvfs_bytes: middle(|footprint| footprint.statvfs_bytes),
+                write_amplification: middle_share(|footprint| footprint.write_amplification),
+                space_amplification: middle_share(|footprint| footprint.space_amplification),
+                grows_per_byte: middle_share(|footprint| footprint.grows_per_byte),
             });
         }
     }
@@ -288,37 +284,36 @@ fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate
         crossovers(phase, &pairs)
     };
     let mut found = Vec::new();
-    if plan.corpora.len() > 1 {
-        for phase in &plan.phases {
-            let at_sizes = |candidate: &CandidateResult| at_sizes(cells, &phase.id, &candidate.store);
-            found.extend(of_all(&phase.id, &records.candidates.iter().map(at_sizes).collect::<Vec<_>>()));
-        }
+    let mut find = |name: &str, amounts: &[Amount<'_>]| {
+        let rates = |candidate: &CandidateResult| at_amounts(cells, amounts, &candidate.store);
+        found.extend(of_all(name, &records.candidates.iter().map(rates).collect::<Vec<_>>()));
+    };
+    let sizes = if plan.corpora.len() > 1 { plan.corpora.as_slice() } else { &[] };
+    for phase in &plan.phases {
+        let size = |corpus_id: CorpusId| Some((corpus_id.bytes()?, phase, corpus_id));
+        find(&phase.id, &sizes.iter().filter_map(|corpus| size(corpus.corpus_id)).collect::<Vec<_>>());
     }
     let corpus_bytes = records.corpora.first().map_or(0, |corpus| corpus.bytes);
     let swept: Vec<(u64, &Phase)> = plan.memory_sweep(corpus_bytes).collect();
     let by_memory = (!swept.is_empty()).then_some((MEMORY_SWEEP, swept));
     for (name, phases) in by_memory.into_iter().chain(plan.steps()) {
-        let at_amounts = |candidate: &CandidateResult| at_amounts(cells, &phases, &candidate.store);
-        found.extend(of_all(name, &records.candidates.iter().map(at_amounts).collect::<Vec<_>>()));
+        let amounts = phases.into_iter().map(|(at, phase)| (at, phase, CorpusId::ONLY));
+        find(name, &amounts.collect::<Vec<_>>());
     }
     found
 }
 
-/// Rates of a candidate at each size of a sweep at which it is ranked, with its comparison group there.
+/// Size of blobs, amount of memory, number of blobs or age, with the phase and corpus measured at it.
+type Amount<'p> = (u64, &'p Phase, CorpusId);
+
+/// Rates of a candidate at each amount of a sweep at which it is ranked, with its comparison group there.
 type RatesBySize = BTreeMap<u64, (Comparability, Series)>;
 
-fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> RatesBySize {
-    let own = cells.iter().filter(|cell| cell.store == label && cell.phase == phase);
-    own.filter(|cell| cell.not_ranked.is_none() && !cell.rounds.is_empty())
-        .filter_map(|cell| Some((cell.corpus_id.bytes()?, (ranked_among(cell), series(cell)))))
-        .collect()
-}
-
-/// Same as [`at_sizes`] for each amount of memory, number of blobs or age.
-fn at_amounts(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> RatesBySize {
-    let at = |(bytes, phase): &(u64, &Phase)| {
-        let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;
-        let cell = cells.iter().find(of_phase)?;
+fn at_amounts(cells: &[Cell], swept: &[Amount<'_>], label: &str) -> RatesBySize {
+    let at = |(bytes, phase, corpus_id): &Amount<'_>| {
+        let is_it =
+            |cell: &&Cell| cell.store == label && cell.phase == phase.id && cell.corpus_id == *corpus_id;
+        let cell = cells.iter().find(is_it)?;
         let is_ranked = cell.not_ranked.is_none() && !cell.rounds.is_empty();
         is_ranked.then(|| (*bytes, (ranked_among(cell), series(cell))))
     };

@@ -51,7 +51,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
 }
 
 fn rounds(result: &RunResult) -> Vec<Warning> {
-    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0) as u32;
+    let rounds = result.rounds_begun();
     if !result.complete {
         // The warning contains the number of rounds.
         return vec![Warning::Incomplete { rounds }];
@@ -108,7 +108,8 @@ fn short(plan: &Design, result: &RunResult) -> Option<Warning> {
     let reopens = |cell: &Cell| plan.phases.iter().any(|phase| phase.id == cell.phase && opens(phase));
     let is_short = |cell: &Cell| ranking::is_too_short(cell) && !reopens(cell);
     let is_cut_short = result.results.iter().any(ranking::is_cut_short) && result.plan.corpora.is_empty();
-    Some(Warning::TooShort { places: anywhere(result, is_short)?, is_cut_short })
+    let (places, is_growth) = (anywhere(result, is_short)?, result.plan.grow.is_some());
+    Some(Warning::TooShort { places, is_cut_short, is_growth })
 }
 
 fn harness(result: &RunResult) -> Vec<Warning> {

@@ -86,7 +86,7 @@ impl ComparedRun {
             started: program.started.clone(),
             blobwise: program.version.clone(),
             build: program.build.clone(),
-            rounds: run.fixed.rounds,
+            rounds: if run.complete { run.fixed.rounds } else { run.rounds_begun() },
             complete: run.complete,
         }
     }

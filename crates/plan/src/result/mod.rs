@@ -184,6 +184,11 @@ impl RunResult {
         self.candidates.iter().filter(|candidate| candidate.is_here())
     }
 
+    /// Returns the number of rounds that were begun, by the candidate that came farthest.
+    pub fn rounds_begun(&self) -> u32 {
+        self.results.iter().map(|cell| cell.rounds.len() as u32).max().unwrap_or(0)
+    }
+
     /// Returns the candidate with this label.
     pub fn candidate(&self, store: &str) -> Option<&CandidateResult> {
         self.candidates.iter().find(|candidate| candidate.store == store)

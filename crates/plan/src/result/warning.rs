@@ -14,7 +14,7 @@ use crate::rules::{
     COLD_BLOBS_SERVERS, LIMIT_AHEAD_S, LIMIT_AHEAD_SHARE, PROCESSOR_CACHE_TIMES, PUT_OFF_MS_MAX,
     PUT_OFF_MS_MIN, VERDICT_ROUNDS,
 };
-use crate::units::{self, bytes, counted, nanoseconds, seconds};
+use crate::units::{self, bytes, counted, nanoseconds, percent, seconds};
 
 /// Phases, and the candidates affected in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -413,7 +413,11 @@ with_details! {
         /// Number of rounds measured, wholly or in part.
         rounds: u32,
     } => {
-        let wide = if *rounds < VERDICT_ROUNDS { ": intervals are wide" } else { "" };
+        let wide = match *rounds {
+            1 => ": nothing is ranked",
+            few if few < VERDICT_ROUNDS => ": intervals are wide",
+            _ => "",
+        };
         match rounds {
             0 => invalidates("The run was ended early: all rounds are missing."),
             _ => invalidates(format!("The run was ended early, after {}{wide}.", counted(*rounds, "round"))),
@@ -440,10 +444,17 @@ with_details! {
         /// True if more passes of a server's cold phase would help.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_cut_short: bool,
-    } => limits(format!("Too short to be ranked: {}.", listed(places))).at(places).suggest(match is_cut_short {
-        true => format!("`--blobs {COLD_BLOBS_SERVERS}` with a larger `--budget`"),
-        false => "more `--blobs`, or `--rounds 5`".to_owned(),
-    });
+        /// True if the numbers of blobs are those of a growth, so that more blobs are no remedy.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_growth: bool,
+    } => {
+        let told = limits(format!("Too short to be ranked: {}.", listed(places))).at(places);
+        match (*is_growth, *is_cut_short) {
+            (true, _) => told,
+            (_, true) => told.suggest(format!("`--blobs {COLD_BLOBS_SERVERS}` with a larger `--budget`")),
+            (_, false) => told.suggest("more `--blobs`, or `--rounds 5`"),
+        }
+    };
     /// Short phases are bounded by the device limit, which grants part of its rate as a burst.
     AheadOfLimit {
         /// Affected phases and candidates.
@@ -1049,10 +1060,6 @@ fn at(phase: &str, corpus_id: CorpusId) -> String {
 
 fn were(number: u64, thing: &str) -> String {
     format!("{} {}", counted(number, thing), if number == 1 { "was" } else { "were" })
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn factor(times: f64) -> String {

@@ -145,6 +145,7 @@ fn aligned(text: &mut String, table: &Table) {
         }
     } else {
         for (index, row) in rows.iter().enumerate() {
+            table.title_of(index).iter().for_each(|title| wrapped(text, "  ", title));
             let named = titles.iter().zip(row).map(|(title, value)| format!("{title} {value}"));
             wrapped(text, "- ", &named.collect::<Vec<_>>().join(", "));
             table.notes_of(index).for_each(|note| wrapped(text, "    ", note));
@@ -204,5 +205,21 @@ pub(super) fn on_page(blocks: &[Block]) -> Markup {
                 Block::Gap => {},
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_above_rows_stay_where_words_do_not_fit() {
+        let mut table = Table::new("t", ["store", "words"]);
+        table.push(vec!["a".into(), "word ".repeat(30).into()]);
+        table.above("apart from them".to_owned());
+        table.push(vec!["b".into(), "word".into()]);
+        let text = terminal(&[Block::Table(table)]);
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("`{words}` is not in {text}"));
+        assert!(at("store a") < at("apart from them") && at("apart from them") < at("store b"), "{text}");
     }
 }

@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::block::{Block, ReportFormat};
 use super::section::{Section, new};
+use super::view::words;
 use crate::result::{CorpusResult, RunResult};
 use crate::units;
 
@@ -23,7 +24,7 @@ fn sentences(result: &RunResult) -> Vec<String> {
     }
     all.extend(plan_hash(result).map(|hash| format!("Plan: `plan.toml`, SHA-256 `{hash}`.")));
     all.extend(result.all_corpora().iter().map(corpus));
-    all.push(format!("Begun: {}, {}.", program.started, units::counted(result.fixed.rounds, "round")));
+    all.push(format!("Begun: {}, {}.", program.started, words::rounds(result)));
     let device = machine.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
     let libc = machine.libc.as_ref().map_or(String::new(), |libc| format!(", {libc}"));
     all.push(format!(

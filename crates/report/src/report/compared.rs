@@ -70,7 +70,8 @@ fn place(change: &Change) -> String {
 
 /// Formats a detectable fall, rounded up so that a fall of the printed size would be found.
 fn percent(share: f64) -> String {
-    format!("{:.0} %", (share * 100.0).ceil())
+    // A hundred times 0.07 is slightly more than 7.
+    format!("{:.0} %", (share * 100.0 - 1e-9).ceil())
 }
 
 /// Rows that are not judged, grouped by reason.
@@ -148,7 +149,7 @@ fn sentences(report: &ComparisonReport) -> Vec<String> {
             format!(
                 "{} could not have seen a fall of {}",
                 units::counted(sum.blind, "row"),
-                percent(asked.fall)
+                units::exact_percent(asked.fall)
             )
         }),
     ]
@@ -190,7 +191,7 @@ fn blind(report: &ComparisonReport) -> Option<String> {
         .filter(|change| change.blind)
         .map(|change| format!("{} {}", change.store, place(change)))
         .collect();
-    let fall = percent(report.asked.fall);
+    let fall = units::exact_percent(report.asked.fall);
     let help = match report.sum.rounds_needed {
         Some(rounds) => {
             format!(" It takes about {rounds} rounds in each run: `blobwise run --rounds {rounds}`.")
@@ -204,4 +205,30 @@ fn blind(report: &ComparisonReport) -> Option<String> {
     };
     (!names.is_empty())
         .then(|| format!("A fall of {fall} would not have been found in: {}.{help}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::judge::fixture::{around, cell, result};
+    use crate::judge::runs;
+    use crate::result::compared::CompareOptions;
+
+    #[test]
+    fn the_fall_that_matters_is_printed_as_it_was_asked_for() {
+        let mut noisy = around(1.0, 0);
+        noisy.iter_mut().enumerate().for_each(|(round, seconds)| *seconds *= [0.8, 1.25][round % 2]);
+        let run = |seconds: &[f64]| result("", vec![cell("a", "read-warm", seconds, json!({}))], Vec::new());
+        let (old, new) = (run(&around(1.0, 0)), run(&noisy));
+        for (fall, shown) in [(0.07, "7 %"), (0.025, "2.5 %")] {
+            let asked =
+                CompareOptions { threshold: fall / 2.0, fall, power: 0.8, strict: true, in_turn: true };
+            let said = terminal(&runs::report([("old", &old), ("new", &new)], asked));
+            assert!(said.contains(&format!("A fall of {shown} would not have been found in")), "{said}");
+            assert!(said.contains(&format!("could not have seen a fall of {shown} (exit")), "{said}");
+        }
+        assert_eq!([0.07, 0.071, 0.14].map(percent), ["7 %", "8 %", "14 %"]);
+    }
 }

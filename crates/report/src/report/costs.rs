@@ -18,7 +18,7 @@ struct Signs(Vec<(&'static str, CandidateRank, &'static str)>);
 impl Signs {
     fn that_occur(costs: &Costs) -> Signs {
         const MEANINGS: [(CandidateRank, &str); 4] = [
-            (CandidateRank::Leads, "no other is proved to cost less"),
+            (CandidateRank::Leads, "no other is proved to cost less, or only by less than 3 %"),
             (CandidateRank::Undecided, "too noisy to call, or too few rounds"),
             (CandidateRank::Apart, "not compared, because it promises something else"),
             (CandidateRank::NotRanked, "not compared, for the reasons below the tables of its phases"),
@@ -76,8 +76,9 @@ fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
 /// States up to which load the cheapest candidate stays the cheapest.
 fn turns(costs: &Costs) -> Option<String> {
     let at = |place: CandidateRank| costs.months.iter().filter(move |month| month.place == place).count();
-    // Nothing stays the cheapest before anything is.
-    if at(CandidateRank::Leads) == 0 || at(CandidateRank::Leads) + at(CandidateRank::Behind) < 2 {
+    let leaders = at(CandidateRank::Leads);
+    // Nothing stays the cheapest before anything is, and of several leaders none is proved to be.
+    if leaders == 0 || leaders + at(CandidateRank::Behind) < 2 || leaders > 1 && costs.turns.is_empty() {
         return None;
     }
     let load = &costs.pricing.load;
@@ -100,7 +101,7 @@ fn turns(costs: &Costs) -> Option<String> {
         format!("from {} times them on ({}) {who}", units::count(turn.times), load_at(turn.times))
     };
     let told: Vec<String> = costs.turns.iter().map(told).collect();
-    Some(format!("With other reads and writes, as much stored: {}.", told.join("; ")))
+    Some(format!("With other reads and writes, as much stored, by the means: {}.", told.join("; ")))
 }
 
 /// Lists the parts without a price.

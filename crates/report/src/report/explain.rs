@@ -137,6 +137,10 @@ fn rounds(cell: &Cell) -> Vec<Block> {
         return Vec::new();
     }
     let rates = series(cell).rates;
+    let (workers, by) = match cells::is_offered(cell) {
+        true => (1.0, "rates are one over the mean response time"),
+        false => (cell.workers as f64, "times are a worker's"),
+    };
     let settled = cell.settled_ops_per_s.is_some();
     let heads = ["round", "#place", "#ops", "#seconds"].into_iter().chain(settled.then_some("#settled"));
     let mut table = Table::new("Rounds", heads.chain(["#ops/s", "#time"]));
@@ -149,14 +153,9 @@ fn rounds(cell: &Cell) -> Vec<Block> {
         line.push(seconds(round.seconds).into());
         line.extend(settled.then(|| shown(round.settled_seconds, seconds)));
         line.push(shown(rate, units::count));
-        line.push(shown(rate, |rate| units::nanoseconds(1e9 / rate * cell.workers as f64)));
+        line.push(shown(rate, |rate| units::nanoseconds(1e9 / rate * workers)));
         table.push(line);
     }
-    let by = if cells::is_offered(cell) {
-        "rates are one over the mean response time"
-    } else {
-        "times are a worker's"
-    };
     let legend = format!("place: the candidate's in the order of the round; {by}.");
     vec![Block::Gap, Block::Table(table), Block::Text(legend)]
 }
@@ -179,8 +178,8 @@ fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
     all.extend(cell.leader.then(|| leads.to_owned()));
     let others: Vec<&Cell> =
         of_phase(result, cell).into_iter().filter(|other| other.store != cell.store).collect();
-    let group = ranking::comparability(cell);
-    let is_with = |other: &&Cell| other.not_ranked.is_none() && ranking::comparability(other) == group;
+    let group = ranking::ranked_among(cell);
+    let is_with = |other: &&Cell| other.not_ranked.is_none() && ranking::ranked_among(other) == group;
     let (with, apart): (Vec<&Cell>, Vec<&Cell>) = others.iter().copied().partition(is_with);
     if cell.not_ranked.is_none() {
         let named = if group.is_empty() { String::new() } else { format!(" ({group})") };
@@ -225,7 +224,7 @@ fn not_with(cell: &Cell, other: &Cell) -> String {
     let why = match &other.not_ranked {
         Some(why) => why.to_string(),
         None if cell.not_ranked.is_some() => "it is ranked, and this one is not".to_owned(),
-        None => match ranking::comparability(other) {
+        None => match ranking::ranked_among(other) {
             group if group.is_empty() => "it is of another sort".to_owned(),
             group => format!("it ranks apart ({group})"),
         },
@@ -236,11 +235,9 @@ fn not_with(cell: &Cell, other: &Cell) -> String {
 fn times(cell: &Cell) -> Vec<String> {
     let mut all = Vec::new();
     let of = |name: &str, at: Option<u64>, interval: Option<Interval>| {
-        let time = units::nanoseconds(at? as f64);
-        let bounds = interval.and_then(|of| Some((of.low?, of.high?)));
-        let bounds =
-            bounds.map(|(low, high)| format!(" [{}, {}]", units::nanoseconds(low), units::nanoseconds(high)));
-        Some(format!("{name} {time}{}", bounds.unwrap_or_default()))
+        let point = Interval::point(at? as f64);
+        let time = Interval { median: point.median, ..interval.unwrap_or(point) };
+        Some(format!("{name} {}", with_interval(&time, units::nanoseconds)))
     };
     if let Some(service) = &cell.service_ns {
         let own = cell.service_intervals.unwrap_or_default();
@@ -261,7 +258,8 @@ fn times(cell: &Cell) -> Vec<String> {
     if let Some(response) = &cell.response_ns {
         let told: Vec<String> =
             [of("p50", response.p50, None), of("p99", response.p99, None)].into_iter().flatten().collect();
-        all.push(format!("From when an op was due to its end: {}.", told.join(", ")));
+        let told = (!told.is_empty()).then(|| told.join(", "));
+        all.extend(told.map(|told| format!("From when an op was due to its end: {told}.")));
     }
     let firsts = cell.rounds.iter().flat_map(|round| round.first_ops_ns.iter().map(|ns| *ns as f64));
     if cell.rounds.iter().any(|round| !round.first_ops_ns.is_empty()) {
@@ -369,8 +367,8 @@ fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
         units::counted(counters.retries, "attempt"),
         counters.timeouts
     )];
-    let visits: Vec<&StoreRound> =
-        result.store_rounds.iter().filter(|visit| visit.store == cell.store).collect();
+    let is_its = |visit: &&StoreRound| visit.store == cell.store && visit.corpus_id == cell.corpus_id;
+    let visits: Vec<&StoreRound> = result.store_rounds.iter().filter(is_its).collect();
     let verified: u64 = visits.iter().map(|visit| visit.verified).sum();
     all.push(match verified {
         0 => "No blob was compared with what had been put.".to_owned(),
@@ -391,4 +389,47 @@ fn warnings(result: &RunResult, cell: &Cell) -> Vec<String> {
     all.retain(|details| details.bears_on(&cell.store, &cell.phase));
     all.sort_by_key(|details| details.severity);
     all.iter().map(|details| with_advice(details.text.clone(), details.suggestion().as_deref())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::judge::fixture::{around, cell, result};
+
+    #[test]
+    fn caches_and_other_sizes_are_no_part_of_what_is_explained() {
+        let rated = |store: &str, level: f64, kind: &str| {
+            let over = json!({"kind": kind, "corpus_id": 1000, "ops_per_s": {"median": 1000.0 / level}});
+            cell(store, "read-warm", &around(level, 0), over)
+        };
+        let cells = vec![rated("a", 1.0, "files"), rated("b", 2.0, "files"), rated("c", 3.0, "cache")];
+        let visit = |size: u64| {
+            json!({"round": 1, "store": "a", "corpus_id": size, "position": 1, "seconds": 1.0, "verified": 5,
+                   "footprint": {"store": "a", "corpus_id": size, "logical_bytes": 1}})
+        };
+        let result = result("", cells, vec![visit(1000), visit(2000)]);
+        let said = explain(&result, &result.results[0]);
+        assert!(said.contains("It is ranked with `b`."), "{said}");
+        assert!(said.contains("Not with `c`: it ranks apart (caches, no places"), "{said}");
+        assert!(said.contains("5 times a blob was compared"), "{said}");
+    }
+
+    #[test]
+    fn a_response_time_is_not_one_of_each_worker() {
+        let mut response = crate::judge::histogram::new();
+        response.record_n(1_000_000, 100).unwrap();
+        let response = crate::judge::histogram::encode(&response).unwrap();
+        let mut value =
+            cell("a", "read-warm", &[1.0; 5], json!({"workers": 4, "ops_per_s": {"median": 1000.0}}));
+        for round in value["rounds"].as_array_mut().unwrap() {
+            round["histogram"]["response"] = json!({"0-1 kB": response});
+            round["open"] = json!({"offered_ops_per_s": 1000.0, "all_busy_share": 0.0, "drain_seconds": 0.0, "sustained": true,
+                                   "wake_late_p50_ns": 0, "wake_late_p99_ns": 0});
+        }
+        let result = result("", vec![value], Vec::new());
+        let said = block::terminal(&rounds(&result.results[0]));
+        assert!(said.contains("1 ms\n") && !said.contains("4 ms"), "{said}");
+    }
 }

@@ -1,5 +1,6 @@
 //! What is expected of a growth beyond its last step, in words, with how well the steps predict the last one.
 
+use super::view::words::with_interval;
 use crate::plan::text::whole_of;
 use crate::result::{Cell, CurveFigure, GrowthForecast, GrowthOutcome, Interval, RunResult, StepCurve};
 use crate::units;
@@ -17,11 +18,7 @@ pub(super) fn value(figure: CurveFigure, value: f64) -> String {
 
 /// Formats a value with the ends of its interval, if it has any.
 pub(super) fn with_ends(figure: CurveFigure, of: &Interval) -> String {
-    let middle = value(figure, of.median);
-    match (of.low, of.high) {
-        (Some(low), Some(high)) => format!("{middle} [{}, {}]", value(figure, low), value(figure, high)),
-        _ => middle,
-    }
+    with_interval(of, |end| value(figure, end))
 }
 
 /// Reason why a curve bends, as far as it is known, as a clause.

@@ -52,14 +52,14 @@ struct LiveColumn {
 pub struct LiveRanking {
     candidates: Vec<String>,
     columns: Vec<LiveColumn>,
-    rounds: usize,
+    rounds: u32,
     /// What is decided, a sentence for each column, and what the rest of the run is for.
     verdicts: Vec<String>,
 }
 
 /// Meaning of the signs.
 const SIGNS: [(&str, &str); 3] =
-    [("*", "nothing is proved faster"), ("apart", "not compared with them"), ("-", "no time")];
+    [("*", "nothing is proved faster by 3 %"), ("apart", "not compared with them"), ("-", "no time")];
 /// Widest interval that is shown, in percent of the ratio; a wider one says next to nothing.
 const PERCENT_MAX: f64 = 99.0;
 /// Number of characters of a candidate's label that are always shown.
@@ -87,9 +87,9 @@ impl LiveRanking {
         let order: Vec<&String> = one_place.map(|worst| &worst.store).chain(first).collect();
         let place = |store: &str| order.iter().position(|known| *known == store);
         candidates.sort_by_key(|store| place(store).unwrap_or(usize::MAX));
-        let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
+        let rounds = result.rounds_begun();
         let columns = if rounds < 2 { Vec::new() } else { columns(result, &candidates) };
-        let verdicts = match rounds < VERDICT_ROUNDS as usize || columns.is_empty() {
+        let verdicts = match rounds < VERDICT_ROUNDS || columns.is_empty() {
             true => Vec::new(),
             false => {
                 let decided = columns.iter().filter_map(|column| column.verdict(&candidates));

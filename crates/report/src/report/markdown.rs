@@ -6,6 +6,7 @@ pub(super) use super::page::Page;
 use super::published::{self, CLAIM_HEADS, claim_line};
 use super::table::{Table, named};
 use super::view::then::{self, JudgedClaim};
+use super::view::words;
 use crate::judge::run_subject;
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::RunResult;
@@ -132,7 +133,7 @@ fn command(plan: &PlanText) -> Option<String> {
 fn began(result: &RunResult) -> String {
     let (program, machine) = (&result.program, &result.machine);
     let minutes = units::seconds(program.seconds);
-    let rounds = units::counted(result.fixed.rounds, "round");
+    let rounds = words::rounds(result);
     let device = machine.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
     let scale = match result.plan.scale {
         Some(scale) if scale < 1.0 => format!(" at {scale} of its size"),

@@ -97,7 +97,7 @@ fn sentences(lines: &[CandidateUpkeep<'_>]) -> Vec<String> {
         .iter()
         .filter(is_first)
         .flat_map(|of| of.reasons.iter().map(|reason| ((*reason).to_owned(), of.store.to_owned())));
-    all.extend(with_reasons(reasons).map(|list| format!("Not possible: {list}.")));
+    all.extend(with_reasons(reasons).map(|list| format!("Not done: {list}.")));
     all
 }
 

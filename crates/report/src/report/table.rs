@@ -68,9 +68,9 @@ impl TableCell {
         TableCell { content, class, remark: None }
     }
 
-    /// Appends a remark.
-    pub fn remarked(self, remark: &str) -> TableCell {
-        TableCell { remark: Some(remark.to_owned()), ..self }
+    /// Appends a remark, if there is one.
+    pub fn remarked<'r>(self, remark: impl Into<Option<&'r str>>) -> TableCell {
+        TableCell { remark: remark.into().map(str::to_owned), ..self }
     }
 
     /// Plain text of the cell, for a terminal or for Markdown, where names are code.

@@ -45,9 +45,10 @@ fn times(of: &StepCurve) -> Option<String> {
         high: value.high.map(over),
         ..value
     };
-    Some(match law {
-        GrowthLaw::Constant => format!("`{}` as long", of.store),
-        _ => format!("`{}` {} times as long", of.store, interval::text(&times)),
+    let times = interval::text(&times);
+    Some(match (law, times.split_once(' ')) {
+        (GrowthLaw::Constant, Some((_, ends))) => format!("`{}` as long {ends}", of.store),
+        _ => format!("`{}` {times} times as long", of.store),
     })
 }
 
@@ -111,7 +112,7 @@ mod tests {
         let said = |curves: &[&StepCurve]| sentence(("read-cold", 10_000_000), 1_000_000, curves);
         assert_eq!(
             said(&[&curves[0], &curves[1], &curves[2]]),
-            "With 10M blobs instead of 1M, an op of `read-cold` takes: `a` 1.30 [1.10, 1.60] times as long; `b` as long; not \
+            "With 10M blobs instead of 1M, an op of `read-cold` takes: `a` 1.30 [1.10, 1.60] times as long; `b` as long [1.10, 1.60]; not \
              predictable: `c` (the curve bends)."
         );
         assert_eq!(

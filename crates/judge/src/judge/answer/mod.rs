@@ -324,7 +324,8 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[ComparisonGroup]) 
         });
     }
     let title = titled(question, groups.first().map(|(_, cells)| cells[0]));
-    format!("{title}: {}{}", parts.join(" "), unranked(cells, question.is_tight()))
+    let unranked = unranked(cells, question.is_tight(), ranked.len() == 1);
+    format!("{title}: {}{unranked}", parts.join(" "))
 }
 
 /// Returns the title of a question with the conditions that were measured: cold or lukewarm, class, offered rate.
@@ -352,11 +353,12 @@ fn titled(question: &Question, first: Option<&Cell>) -> String {
 }
 
 /// Lists unranked candidates next to ranked ones, because their figures may look better than the leaders'. With `all`,
-/// candidates without figures are listed, too, because the question includes whether a candidate can do it at all.
-fn unranked(cells: &[&Cell], all: bool) -> String {
+/// candidates without figures are listed, too, because the question includes whether a candidate can do it at all; with `is_alone`,
+/// those that cannot do it, because no other can be compared.
+fn unranked(cells: &[&Cell], all: bool, is_alone: bool) -> String {
     let silent = cells
         .iter()
-        .filter(|cell| all || !cell.rounds.is_empty())
+        .filter(|cell| all || !cell.rounds.is_empty() || is_alone && cell.status == Status::NotPossible)
         .filter_map(|cell| Some((brief(cell)?, cell.store.clone())));
     with_reasons(silent).map_or(String::new(), |list| format!(" Not ranked in it: {list}."))
 }
@@ -671,7 +673,7 @@ fn mix(plan: &Design, result: &RunResult) -> Option<String> {
         return None;
     }
     let shares: Vec<String> =
-        plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
+        plan.mix.iter().map(|(kind, share)| format!("{} {kind}", units::exact_percent(*share))).collect();
     let title = format!("1,000 ops of {}", shares.join(", "));
     let groups = mixed(plan, result);
     if groups.is_empty() {
@@ -713,9 +715,8 @@ fn cheapest(candidates: &[Series], alone: &str) -> String {
 /// Returns mixed ops per second of each candidate that is ranked in every phase of the mix, by comparison group, the
 /// largest first.
 fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Series>)> {
-    let mut groups: Vec<(Vec<Comparability>, Vec<Series>)> = Vec::new();
-    for candidate in eligible(result) {
-        let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
+    let of_candidate = |candidate: &CandidateResult| {
+        let mut cost: BTreeMap<u32, (f64, usize)> = BTreeMap::new();
         let mut group: Vec<Comparability> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
@@ -726,19 +727,17 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Seri
                 group.push(condition);
             }
             for (round, rate) in series(cell).rates {
-                *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
+                let (seconds, phases) = cost.entry(round).or_default();
+                (*seconds, *phases) = (*seconds + share * 1000.0 / rate, *phases + 1);
             }
             true
         });
-        if complete {
-            let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
-            let series = Series { label: candidate.store.clone(), rates, slack: 0.0 };
-            match groups.iter_mut().find(|(known, _)| *known == group) {
-                Some((_, members)) => members.push(series),
-                None => groups.push((group, vec![series])),
-            }
-        }
-    }
+        // A round that lacks a phase of the mix would seem cheap.
+        let whole = cost.into_iter().filter(|(_, (_, phases))| *phases == plan.mix.len());
+        let rates = whole.map(|(round, (seconds, _))| (round, 1.0 / seconds)).collect();
+        complete.then(|| (group, Series { label: candidate.store.clone(), rates, slack: 0.0 }))
+    };
+    let mut groups = units::grouped(eligible(result).into_iter().filter_map(of_candidate));
     groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
     groups
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::cells::writes;
 use super::super::ranking::{self, Comparability, ComparisonGroup};
-use super::{is_of_subject, is_told, names, only_writes, subject, with_reasons};
+use super::{in_brackets, is_of_subject, is_told, names, only_writes, subject, with_reasons};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP, Phase, whole_of};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status, in_a_line};
@@ -97,20 +97,10 @@ impl SizeSweep {
 /// Returns the sentence on which candidates lead from which share of memory on; `None` without a memory sweep.
 pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
     let axis = SizeSweep::of_memory(plan, result);
-    let main = largest_group(result, &axis)?;
+    let groups = groups(result, &axis, false);
     let without = without_anybody(result, &axis);
-    Some(format!("Reads by memory: {}{without}", winners(result, &axis, &main)))
-}
-
-/// Returns the largest group of candidates that may be compared at the amounts of a sweep, among those that the answer is about.
-fn largest_group(result: &RunResult, axis: &SizeSweep) -> Option<Comparability> {
-    let at_any = |cell: &&Cell| axis.amounts().iter().any(|amount| axis.is_at(*amount, cell));
-    let mut groups: BTreeMap<Comparability, usize> = BTreeMap::new();
-    let of_subject = |cell: &&Cell| is_candidate(cell) && ranking::comparison_group(cell) == subject(result);
-    for cell in result.results.iter().filter(at_any).filter(of_subject) {
-        *groups.entry(ranking::ranked_among(cell)).or_default() += 1;
-    }
-    groups.into_iter().max_by_key(|(_, cells)| *cells).map(|(main, _)| main)
+    (!groups.is_empty())
+        .then(|| format!("Reads by memory: {}{without}", winners_of_groups(result, &axis, &groups)))
 }
 
 /// Returns a sentence for each phase of a growth or of ageing on which candidates lead up to which number of blobs or age, and one
@@ -121,8 +111,8 @@ pub(super) fn by_steps(plan: &Design, result: &RunResult) -> Vec<String> {
     let variable = if is_by_age { "age" } else { "number of blobs" };
     let of_phase = |(name, steps): &(&str, Vec<(u64, &Phase)>)| {
         let axis = SizeSweep::of_steps(name, steps, if is_by_age { AGES } else { BLOBS });
-        let main = largest_group(result, &axis)?;
-        Some((winners(result, &axis, &main), (*name).to_owned()))
+        let groups = groups(result, &axis, false);
+        (!groups.is_empty()).then(|| (winners_of_groups(result, &axis, &groups), (*name).to_owned()))
     };
     let sentence =
         |(winners, phases): &(String, Vec<String>)| format!("{} by {variable}: {winners}", names(phases));
@@ -155,8 +145,9 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
         .iter()
         .filter(|phase| is_of_subject(result, only_writes(phase)))
         .map(|phase| {
-            let mut groups = groups(result, &phase.id, subject(result)).into_iter();
-            let ((comparison_group, main), _) = groups.next().unwrap_or_default();
+            let axis = SizeSweep::of_sizes(plan, &phase.id);
+            let groups = groups(result, &axis, true);
+            let ((comparison_group, main), _) = groups.first().cloned().unwrap_or_default();
             let of_main = |cell: &&Cell| cell.phase == phase.id && ranking::ranked_among(cell) == main;
             let is_lukewarm = result.results.iter().filter(of_main).any(|cell| cell.cache == Cache::Lukewarm);
             let title = match phase.id.as_str() {
@@ -167,47 +158,53 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
                 other => other,
             };
             let only = if !comparison_group.is_choice() { format!(" ({main})") } else { String::new() };
-            let mut text =
-                format!("{title}{only}: {}", winners(result, &SizeSweep::of_sizes(plan, &phase.id), &main));
-            for ((_, group), candidates) in groups {
-                text += &match candidates.as_slice() {
-                    [candidate] => format!(" `{candidate}` is ranked apart from them: {group}."),
-                    _ => {
-                        let winners = winners(result, &SizeSweep::of_sizes(plan, &phase.id), &group);
-                        format!(" Apart from them ({group}): {winners}")
-                    }
-                };
-            }
-            text
+            format!("{title}{only}: {}", winners_of_groups(result, &axis, &groups))
         })
         .collect()
 }
 
-/// Returns the comparison groups in a phase of a sweep by comparison group and name, with their candidates; the largest group of
-/// each comparison group first.
-fn groups(
-    result: &RunResult,
-    phase: &str,
-    subject: ComparisonGroup,
-) -> Vec<((ComparisonGroup, Comparability), Vec<String>)> {
+/// Candidates that may be compared with each other, with their comparison group.
+type Group = ((ComparisonGroup, Comparability), Vec<String>);
+
+/// Returns the groups of candidates at the amounts of a sweep by comparison group and name; the largest of each comparison group
+/// comes first. `with_others`: also groups that the answer is not about.
+fn groups(result: &RunResult, axis: &SizeSweep, with_others: bool) -> Vec<Group> {
+    let subject = subject(result);
     let mut groups: BTreeMap<(ComparisonGroup, Comparability), Vec<String>> = BTreeMap::new();
     let is_meant = |cell: &&Cell| {
         let comparison_group = ranking::comparison_group(cell);
-        is_candidate(cell)
-            && (comparison_group == subject || is_told(comparison_group, subject, writes(cell)))
+        let is_other = with_others && is_told(comparison_group, subject, writes(cell));
+        is_candidate(cell) && (comparison_group == subject || is_other)
     };
-    for cell in result.results.iter().filter(|cell| cell.phase == phase).filter(is_meant) {
+    let at_any = |cell: &&Cell| axis.amounts().iter().any(|amount| axis.is_at(*amount, cell));
+    for cell in result.results.iter().filter(at_any).filter(is_meant) {
         let candidates =
             groups.entry((ranking::comparison_group(cell), ranking::ranked_among(cell))).or_default();
         if !candidates.contains(&cell.store) {
             candidates.push(cell.store.clone());
         }
     }
-    let mut groups: Vec<_> = groups.into_iter().collect();
+    let mut groups: Vec<Group> = groups.into_iter().collect();
     groups.sort_by_key(|((comparison_group, _), candidates)| {
         (*comparison_group, std::cmp::Reverse(candidates.len()))
     });
     groups
+}
+
+/// Returns which candidates lead in the first group, and in those apart from it.
+fn winners_of_groups(result: &RunResult, axis: &SizeSweep, groups: &[Group]) -> String {
+    let Some(((_, main), _)) = groups.first() else {
+        return winners(result, axis, &Comparability::default());
+    };
+    let apart = |((_, group), candidates): &Group| match candidates.as_slice() {
+        [candidate] if group.is_empty() => format!(" `{candidate}` is ranked apart from them."),
+        [candidate] => format!(" `{candidate}` is ranked apart from them: {group}."),
+        _ => {
+            let named = in_brackets(std::slice::from_ref(group));
+            format!(" Apart from them{named}: {}", winners(result, axis, group))
+        }
+    };
+    winners(result, axis, main) + &groups[1..].iter().map(apart).collect::<String>()
 }
 
 fn is_candidate(cell: &Cell) -> bool {
@@ -222,19 +219,19 @@ struct SizeRange {
 }
 
 /// Returns the candidates that could be the fastest at a size: first those that none is proved to beat by a relevant
-/// margin, then those that are unranked there for reasons of measurement, such as harness overhead.
+/// margin, then those that are unranked there for reasons of measurement, such as harness overhead; and true if any is ranked.
 fn best_there(
     result: &RunResult,
     axis: &SizeSweep,
     size: u64,
     group: &Comparability,
-) -> (Vec<String>, Vec<String>) {
+) -> (Vec<String>, Vec<String>, bool) {
     let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_among(cell) == *group;
     let at_size = |cell: &&Cell| axis.is_at(size, cell);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
     let unknown = cells().filter(|cell| cell.not_ranked.is_some()).map(|cell| cell.store.clone()).collect();
-    (leaders, unknown)
+    (leaders, unknown, cells().any(|cell| cell.not_ranked.is_none()))
 }
 
 fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> String {
@@ -243,10 +240,13 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
     // Candidates that lead at sizes at which the previous leaders are unranked.
     let mut instead: Vec<(String, Vec<u64>)> = Vec::new();
+    // Sizes at which candidates are ranked, but too few rounds or too much noise leave open who leads.
+    let mut undecided: Vec<u64> = Vec::new();
     for size in &sizes {
-        let (leaders, unknown) = best_there(result, axis, *size, group);
+        let (leaders, unknown, is_ranked) = best_there(result, axis, *size, group);
         unknown.iter().for_each(|candidate| note(&mut unranked, candidate, *size));
         if leaders.is_empty() {
+            undecided.extend(is_ranked.then_some(*size));
             continue;
         }
         let common = |candidates: &[String]| -> Vec<String> {
@@ -270,17 +270,26 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
         }
     }
     let shared = shared(result, axis, group, &stretches);
-    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut text = match stretches.as_slice() {
-        [] if (1..VERDICT_ROUNDS as usize).contains(&rounds) => {
+        [] if (1..VERDICT_ROUNDS).contains(&result.rounds_begun()) => {
             return format!("too few rounds to tell; to find out: `--rounds {VERDICT_ROUNDS}`.");
         }
+        [] if !undecided.is_empty() => format!("at no {} is it decided who leads.", axis.unit.one),
         [] if axis.whole.is_some() => "no candidate is ranked at any share.".to_owned(),
         [] => format!("no {} has a ranked candidate.", axis.unit.one),
-        [only] => only_stretch(axis, only, &unranked, instead.is_empty(), shared.is_empty()),
+        [only] => {
+            let is_alone = instead.is_empty() && undecided.is_empty();
+            only_stretch(axis, only, (&unranked, &undecided), is_alone, shared.is_empty())
+        }
         several if axis.whole.is_some() => memory_text(result, axis, several),
         several => stretches_text(result, axis, several),
     };
+    // The ranges between stretches are called undecided there.
+    let is_between = |size: &u64| stretches.windows(2).any(|pair| (pair[0].to..pair[1].from).contains(size));
+    undecided.retain(|size| !stretches.is_empty() && !is_between(size));
+    if !undecided.is_empty() {
+        text += &format!(" Undecided at {}.", ranges(axis, &undecided));
+    }
     if !instead.is_empty() {
         text += &format!(" Where they are not ranked, others lead: {}.", at_sizes(axis, &instead));
     }
@@ -293,12 +302,13 @@ fn winners(result: &RunResult, axis: &SizeSweep, group: &Comparability) -> Strin
     text
 }
 
-/// Words the case that the same candidates lead wherever any candidate is ranked. `alone`: no other candidate leads in
-/// their place at any size; `apart`: none shares their lead at any size.
+/// Words the case that the same candidates lead wherever any candidate does. `unranked` and `undecided`: sizes at which one is not
+/// ranked, and at which none leads. `alone`: they lead at every size at which any candidate is ranked; `apart`: none shares their
+/// lead at any size.
 fn only_stretch(
     axis: &SizeSweep,
     only: &SizeRange,
-    unranked: &[(String, Vec<u64>)],
+    (unranked, undecided): (&[(String, Vec<u64>)], &[u64]),
     alone: bool,
     apart: bool,
 ) -> String {
@@ -313,7 +323,11 @@ fn only_stretch(
             let gap = unranked
                 .iter()
                 .any(|(candidate, sizes)| only.candidates.contains(candidate) && sizes.iter().any(between));
-            let which = if gap { " at which it is ranked" } else { "" };
+            let which = match undecided.iter().any(between) {
+                _ if gap => " at which it is ranked",
+                true => " at which that is decided",
+                false => "",
+            };
             let always = if alone && apart { "; the winner does not change" } else { "" };
             format!("{every} from {from} to {to}{which}{always}")
         }
@@ -329,22 +343,21 @@ fn note(candidates: &mut Vec<(String, Vec<u64>)>, candidate: &str, size: u64) {
     }
 }
 
-/// Formats candidates with their sizes: three or more in a row as a range.
+/// Formats candidates with their sizes.
 fn at_sizes(axis: &SizeSweep, candidates: &[(String, Vec<u64>)]) -> String {
+    let one = |(candidate, sizes): &(String, Vec<u64>)| format!("`{candidate}` at {}", ranges(axis, sizes));
+    candidates.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Formats sizes: three or more in a row as a range.
+fn ranges(axis: &SizeSweep, sizes: &[u64]) -> String {
     let amounts = axis.amounts();
     let is_next = |one: &u64, other: &u64| amounts.windows(2).any(|pair| pair == [*one, *other]);
     let row_text = |row: &[u64]| match row {
         [first, _, .., last] => format!("{} to {}", axis.shown(*first), axis.shown(*last)),
         _ => row.iter().map(|size| axis.shown(*size)).collect::<Vec<_>>().join(", "),
     };
-    let list: Vec<String> = candidates
-        .iter()
-        .map(|(candidate, sizes)| {
-            let rows: Vec<String> = sizes.chunk_by(is_next).map(row_text).collect();
-            format!("`{candidate}` at {}", rows.join(", "))
-        })
-        .collect();
-    list.join("; ")
+    sizes.chunk_by(is_next).map(row_text).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns candidates that share the lead at some sizes of a stretch but do not lead throughout: nothing is proved to
@@ -358,7 +371,7 @@ fn shared(
     let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stretch in stretches {
         for size in axis.amounts().iter().filter(|size| (stretch.from..=stretch.to).contains(*size)) {
-            let (leaders, _) = best_there(result, axis, *size, group);
+            let (leaders, ..) = best_there(result, axis, *size, group);
             // If the leaders of the stretch are unranked at this size, there is no lead to share.
             if !leaders.iter().any(|candidate| stretch.candidates.contains(candidate)) {
                 continue;
@@ -372,7 +385,7 @@ fn shared(
 }
 
 fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange]) -> String {
-    let mut parts = Vec::new();
+    let (mut parts, mut rest) = (Vec::new(), String::new());
     for pair in stretches.windows(2) {
         let [below, above] = pair else { continue };
         let crossover = crossover(result, axis, below, above);
@@ -391,9 +404,20 @@ fn stretches_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange])
                 axis.shown(above.from)
             ),
         });
+        rest = rest_of(axis, crossover, "above", [above.from, above.to]);
     }
     let last = stretches.last().map(|stretch| names(&stretch.candidates)).unwrap_or_default();
-    format!("{}; above that {last}.", parts.join("; then "))
+    format!("{}; {rest} {last}.", parts.join("; then "))
+}
+
+/// Words where the last stretch lies: beyond a crossover, or else from the first to the last amount at which its candidates lead,
+/// because nothing was measured beyond that.
+fn rest_of(axis: &SizeSweep, crossover: Option<&Crossover>, beyond: &str, [from, to]: [u64; 2]) -> String {
+    match crossover {
+        Some(_) => format!("{beyond} that"),
+        None if from == to => format!("at {}", axis.shown(from)),
+        None => format!("from {} to {}", axis.shown(from), axis.shown(to)),
+    }
 }
 
 /// Returns the crossover between the leaders of two neighbouring stretches.
@@ -414,11 +438,12 @@ fn crossover<'r>(
 
 /// Words the leaders of a memory sweep, from the largest share of memory downwards.
 fn memory_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange]) -> String {
-    let mut parts = Vec::new();
+    let (mut parts, mut rest) = (Vec::new(), String::new());
     for pair in stretches.windows(2).rev() {
         let [below, above] = pair else { continue };
         let leads = names(&above.candidates);
-        parts.push(match crossover(result, axis, below, above) {
+        let crossover = crossover(result, axis, below, above);
+        parts.push(match crossover {
             Some(found) => format!(
                 "{leads} as long as about {} % [{}, {}] of the data fit",
                 axis.percent(found.bytes),
@@ -431,7 +456,8 @@ fn memory_text(result: &RunResult, axis: &SizeSweep, stretches: &[SizeRange]) ->
                 axis.shown(below.to)
             ),
         });
+        rest = rest_of(axis, crossover, "below", [below.to, below.from]);
     }
     let last = stretches.first().map(|stretch| names(&stretch.candidates)).unwrap_or_default();
-    format!("{}; below that {last}.", parts.join("; then "))
+    format!("{}; {rest} {last}.", parts.join("; then "))
 }

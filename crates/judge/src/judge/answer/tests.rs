@@ -122,6 +122,21 @@ fn what_was_not_ranked_is_no_answer() {
 }
 
 #[test]
+fn who_is_alone_because_others_cannot_do_it_is_said_to_be() {
+    let why = "append-only";
+    let impossible = json!({"status": "not-possible", "reason": why, "rounds": [], "not_ranked": {"code": "not-possible", "why": why}});
+    let levels = [("fill", [3.0, 2.0, 1.0]), ("overwrite", [1.0, 2.0, 3.0])];
+    let said = sentences(&levels, &[1, 2].map(|number| (number, "overwrite", impossible.clone())));
+    let writes = with(&said, "Durable writes");
+    assert!(
+        writes.ends_with(
+            "that can be compared (1 ms). Not ranked in it: `b` and `c` (not possible: append-only)."
+        ),
+        "{writes}"
+    );
+}
+
+#[test]
 fn what_a_program_logged_before_it_failed_is_no_part_of_an_answer() {
     let why = "phase `read-warm`: it ended before it was ready;\nthe end of its log:\n  no room\n  ended";
     let failed = json!({"status": "failed", "reason": why, "not_ranked": {"code": "failed", "why": why}});
@@ -307,6 +322,26 @@ fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
     let three = said(&[0, 1, 2]);
     assert!(three.contains("`a` is fastest") && three.contains("Not comparable with them"), "{three}");
     assert!(three.contains("`b` by itself"), "{three}");
+}
+
+#[test]
+fn a_round_that_lacks_a_phase_of_the_mix_is_not_the_cheaper_for_it() {
+    let stores = some_stores();
+    let text = format!(
+        "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.495, overwrite = 0.505}}"
+    );
+    let mut cells = Vec::new();
+    for (salt, (store, level, rounds)) in
+        [(&stores[0], 9.0, 5), (&stores[1], 5.0, 10)].into_iter().enumerate()
+    {
+        cells.push(cell(store, "read-warm", &around(1.0, salt), json!({})));
+        let settled = json!({"settled_ops_per_s": {"median": 1000.0 / level}});
+        cells.push(cell(store, "overwrite", &around(level, salt)[..rounds], settled));
+    }
+    let said = renamed(&stores, with(&answered(&text, cells), "1,000 ops"));
+    for words in ["49.5 % read", "50.5 % overwrite", ": `b` is fastest"] {
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 #[test]
@@ -526,6 +561,60 @@ fn a_sweep_of_too_few_rounds_names_nobody() {
     let said = answer(&plan, &result(&text, cells, vec![]));
     let said = with(&said, "Warm reads");
     assert!(said.contains("too few rounds to tell; to find out: `--rounds 5`."), "{said}");
+}
+
+#[test]
+fn a_size_at_which_nothing_is_decided_has_no_leader() {
+    let stores = some_stores();
+    let (text, plan, sizes) = sweep_of(&stores);
+    // All candidates are ranked at every size.
+    let said = |leads: &dyn Fn(usize) -> [bool; 2]| {
+        let mut cells = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            for (store, leader) in stores.iter().zip(leads(index)) {
+                let over = json!({"leader": leader, "corpus_id": size});
+                cells.push(cell(store, "read-warm", &around(1.0, 0), over));
+            }
+        }
+        renamed(&stores, with(&answer(&plan, &result(&text, cells, vec![])), "Warm reads"))
+    };
+    let last = sizes.len() - 1;
+    let at = |index: usize| crate::units::bytes(sizes[index] as f64);
+    assert_eq!(said(&|_| [false, false]), "Warm reads: at no size is it decided who leads.");
+    let gap = said(&|index| [index != 1, false]);
+    assert!(gap.contains(&format!("{} at which that is decided. ", at(last))), "{gap}");
+    assert!(gap.ends_with(&format!("Undecided at {}.", at(1))), "{gap}");
+    let only = said(&|index| [index == last, false]);
+    assert!(only.starts_with(&format!("Warm reads: `a` leads at {}. Undecided at ", at(last))), "{only}");
+    // Nothing is said of sizes beyond the last one.
+    let change = said(&|index| [index == 0, index == last]);
+    assert!(change.ends_with(&format!(", undecided from there to {0}; at {0} `b`.", at(last))), "{change}");
+}
+
+#[test]
+fn who_is_ranked_apart_is_named_in_a_sweep_and_in_a_growth() {
+    let stores = some_stores();
+    let own = || json!({"durability": "each-write", "own_durability": "each-write", "leader": true});
+    let (text, plan, sizes) = sweep_of(&stores);
+    let mut cells = Vec::new();
+    for size in &sizes {
+        for (store, mut over) in stores.iter().zip([own(), own(), json!({})]) {
+            over["corpus_id"] = json!(size);
+            cells.push(cell(store, "read-warm", &around(1.0, 0), over));
+        }
+    }
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    let sweep = renamed(&stores, with(&said, "Warm reads"));
+    assert!(sweep.ends_with("does not change. `c` is ranked apart from them."), "{sweep}");
+    let text = format!("stores = {stores:?}\ngrow = '100,200'\nphases = ['fill', 'read-warm']");
+    let mut cells = Vec::new();
+    for phase in ["read-warm.100", "read-warm.200"] {
+        for (store, over) in stores.iter().zip([json!({}), json!({}), own()]) {
+            cells.push(cell(store, phase, &around(1.0, 0), over));
+        }
+    }
+    let growth = renamed(&stores, with(&answered(&text, cells), "by number of blobs"));
+    assert!(growth.ends_with("`c` is ranked apart from them: kept in class each-write."), "{growth}");
 }
 
 #[test]

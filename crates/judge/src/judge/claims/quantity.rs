@@ -3,7 +3,7 @@
 
 use super::values::{RoundValues, cells as cells_of, comparable, divide, is_by_order, parts, values};
 use crate::judge::cells;
-use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
+use crate::judge::interval::{CONFIDENCE, Moments, median};
 use crate::plan::text::{DetailedOperand, Metric, Quantity};
 use crate::result::{Interval, RunResult};
 
@@ -18,18 +18,8 @@ pub(super) enum QuantityEstimate {
 impl QuantityEstimate {
     pub(super) fn interval(&self, confidence: f64) -> Interval {
         match self {
-            QuantityEstimate::Mean { moments, logs } => {
-                if *logs {
-                    return moments.exp_interval(confidence);
-                }
-                let t = t_two_sided(confidence, moments.degrees);
-                let bound = |side: f64| {
-                    let reach = t * moments.error + moments.slack;
-                    (moments.degrees > 0.0).then_some(moments.mean + side * reach)
-                };
-                let confidence = (moments.degrees > 0.0).then_some(confidence);
-                Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0), confidence }
-            }
+            QuantityEstimate::Mean { moments, logs: true } => moments.exp_interval(confidence),
+            QuantityEstimate::Mean { moments, logs: false } => moments.interval(confidence),
             QuantityEstimate::Extremes(pairs) => {
                 // Each pair gets an interval at a confidence at which all hold together, in both directions.
                 let of_each = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
@@ -47,9 +37,7 @@ impl QuantityEstimate {
             }
         }
     }
-}
 
-impl QuantityEstimate {
     /// Widens the interval by `slack`, a logarithm: by how much the rate of a candidate may exceed its last rung of a
     /// ladder.
     pub(super) fn on_ladders(mut self, slack: f64) -> Result<QuantityEstimate, String> {

@@ -245,27 +245,28 @@ pub(super) fn kept_from_ranking(cell: &Cell) -> Option<Reason> {
 
 /// Returns the wall-clock time of an op, consistent with the compared rates.
 pub(super) fn time(cells: &[&Cell]) -> RoundValues {
-    let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
-    for cell in cells {
-        let rates = cells::series(cell).rates;
-        for round in &cell.rounds {
-            let Some(rate) = rates.get(&round.round) else { continue };
-            let sum = sums.entry(round.round).or_default();
-            *sum = (sum.0 + round.ops as f64 / rate, sum.1 + round.ops as f64, sum.2 + 1);
-        }
-    }
-    complete(sums, cells.len())
+    let rates: Vec<RoundValues> = cells.iter().map(|cell| cells::series(cell).rates).collect();
+    let of_cell = |cell: usize, round: &Round| Some(round.ops as f64 / rates[cell].get(&round.round)?);
+    summed(cells, of_cell)
 }
 
 /// Divides a figure of each round by the round's ops.
 pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> RoundValues {
+    summed(cells, |_, round| of(round))
+}
+
+/// Sums a figure of each round over the parts, and divides it by their ops; keeps the rounds that all parts have.
+fn summed(cells: &[&Cell], of: impl Fn(usize, &Round) -> Option<f64>) -> RoundValues {
     let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
-    for round in cells.iter().flat_map(|cell| &cell.rounds) {
-        let Some(value) = of(round) else { continue };
-        let sum = sums.entry(round.round).or_default();
-        *sum = (sum.0 + value, sum.1 + round.ops as f64, sum.2 + 1);
+    for (part, cell) in cells.iter().enumerate() {
+        for round in &cell.rounds {
+            let Some(value) = of(part, round) else { continue };
+            let sum = sums.entry(round.round).or_default();
+            *sum = (sum.0 + value, sum.1 + round.ops as f64, sum.2 + 1);
+        }
     }
-    complete(sums, cells.len())
+    let whole = sums.into_iter().filter(|(_, (_, _, found))| *found == cells.len());
+    whole.map(|(round, (sum, ops, _))| (round, sum / ops.max(1.0))).collect()
 }
 
 /// Returns the time of an op spent in the given steps, in seconds; ops without a step count as 0.
@@ -299,12 +300,6 @@ pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<RoundValues,
 pub(super) fn for_a_blob(cells: &[&Cell]) -> RoundValues {
     let blobs = per_op(cells, |round| Some(round.blobs as f64));
     divide(&time(cells), &blobs)
-}
-
-/// Keeps the rounds that all parts have.
-pub(super) fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> RoundValues {
-    let whole = sums.into_iter().filter(|(_, (_, _, found))| *found == parts);
-    whole.map(|(round, (sum, ops, _))| (round, sum / ops.max(1.0))).collect()
 }
 
 pub(super) fn of_one(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Result<RoundValues, String> {

@@ -165,16 +165,7 @@ pub fn text(interval: &Interval) -> String {
             _ => text,
         }
     };
-    // The side of 1 on which a bound lies must remain visible.
-    let bound = |value: f64| {
-        let rounded = number(value);
-        let is_one = |text: &str| text.parse::<f64>() == Ok(1.0);
-        if value == 1.0 || !is_one(&rounded) {
-            return rounded;
-        }
-        let finer = (digits..=6).map(|digits| format!("{value:.digits$}"));
-        finer.into_iter().find(|text| !is_one(text)).unwrap_or(rounded)
-    };
+    let bound = |value: f64| if value > 0.0 { beside_one(value, digits) } else { number(value) };
     match (interval.low, interval.high) {
         (Some(low), Some(high)) if low > 0.0 && high / interval.median > WIDEST => {
             format!("{} [wide]", number(interval.median))
@@ -186,6 +177,25 @@ pub fn text(interval: &Interval) -> String {
         }
         _ => number(interval.median),
     }
+}
+
+/// Formats a value with this many digits, or with more as long as it would be printed as 1 although it is not: the side of 1 on which
+/// a bound lies must remain visible.
+pub fn beside_one(value: f64, digits: usize) -> String {
+    let is_one = |text: &str| text.parse::<f64>() == Ok(1.0);
+    let rounded = format!("{value:.digits$}");
+    if value == 1.0 || !is_one(&rounded) {
+        return rounded;
+    }
+    let mut finer = (digits..=6).map(|digits| format!("{value:.digits$}"));
+    finer.find(|text| !is_one(text)).unwrap_or(rounded)
+}
+
+/// Returns the median, the upper one of two middle values; `None` if there are none. Values that cannot be ordered are equal.
+pub fn upper_median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied()
 }
 
 /// Returns the median, the mean of the two middle values if their number is even; 0 if there are none.

@@ -116,7 +116,8 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
         if is_alone { &mut alone } else { &mut shared }.push(work::named(situation));
     }
     let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
-    let shared = (!shared.is_empty()).then(|| format!("{}: nothing is proved faster", shared.join(", ")));
+    let shared =
+        (!shared.is_empty()).then(|| format!("{}: nothing is proved faster by 3 %", shared.join(", ")));
     alone.into_iter().chain(shared).collect()
 }
 
@@ -124,8 +125,9 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
 fn least(result: &RunResult, rows: &[&AdviceRow<'_>], store: &str) -> Vec<String> {
     let is_least = |of: fn(&AdviceRow<'_>) -> Option<f64>| {
         let own = rows.iter().find(|row| row.store == store).and_then(|row| of(row));
-        let mut others = rows.iter().filter(|row| row.store != store).filter_map(|row| of(row));
-        own.is_some_and(|own| others.all(|other| own < other * (1.0 - SMALL_SHARE)))
+        let others = rows.iter().filter(|row| row.store != store).filter_map(|row| of(row));
+        let next = others.reduce(f64::min);
+        own.zip(next).is_some_and(|(own, next)| own < next * (1.0 - SMALL_SHARE))
     };
     let cheapest = result
         .costs

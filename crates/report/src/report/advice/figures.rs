@@ -7,6 +7,7 @@ use crate::judge::ranking::{self, ComparisonGroup};
 use crate::report::block::{Block, ReportFormat};
 use crate::report::table::{CellContent, Table, TableCell, named, shown};
 use crate::report::view::months::month_head;
+use crate::report::view::standing::remark;
 use crate::report::view::words::letters;
 use crate::report::view::work;
 use crate::result::{Advice, Cache, CandidateRank, Cell, Loss, RunResult, Situation, Status, in_a_line};
@@ -177,9 +178,8 @@ pub(super) fn blocks(
     let mut table = Table::new("Time of an op in each kind of work", titles).below(&groups);
     let mut notes = Notes::default();
     for (at, row) in rows.iter().enumerate() {
-        let name = named(row.store);
-        let remark = row.absent.or_else(|| remark(row));
-        let mut line = vec![remark.map_or(name.clone(), |remark| name.remarked(remark))];
+        let remark = row.absent.or_else(|| remark(row.comparison_group));
+        let mut line = vec![named(row.store).remarked(remark)];
         line.extend(row.times.iter().map(|time| notes.cell(time)));
         line.extend(resources.iter().map(|column| shown(column.cells[at].clone(), |text| text)));
         table.push(line);
@@ -192,16 +192,6 @@ pub(super) fn blocks(
         Block::Text(about(advice, &resources)),
         Block::Table(meant),
     ]
-}
-
-/// Remark after the name of a candidate outside the main comparison group.
-fn remark(row: &AdviceRow<'_>) -> Option<&'static str> {
-    match row.comparison_group {
-        ComparisonGroup::Direct => None,
-        ComparisonGroup::Delivery => Some("delivery"),
-        ComparisonGroup::Caches => Some("cache"),
-        ComparisonGroup::Techniques => Some("experimental"),
-    }
 }
 
 /// A column of what candidates take or promise, with a cell for each row.

@@ -83,6 +83,14 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         });
         assert!(said.contains(said_of), "{said_of}\n{said}");
     }
+    // In a class of sizes, the place for all blobs comes first unless another is better by a margin that counts.
+    let said = told(|advice| {
+        advice["one_place"] = json!([
+            {"store": "a", "phase": "overwrite", "slower": 0.03, "slower_at_most": 0.065},
+            {"store": "b", "phase": "read-warm", "slower": 0.02, "slower_at_most": 0.045}]);
+    });
+    let better = "at most 7 % (95 % confidence). Better, but not proved to be by a margin that counts, is `b`: 2 % (reads from RAM), at most 5 %.";
+    assert!(said.contains(better), "{said}");
     // The best single store leads in every kind of work: alone, beside another in one of them, or beside another in both.
     let at_best = |beside: usize| {
         told(|advice| {
@@ -105,8 +113,19 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         );
         assert!(said.contains(&best), "{said}");
     }
+    // What does not count may well be led by another.
+    let said = told(|advice| {
+        advice["one_place"][0] =
+            json!({"store": "a", "phase": "read-warm", "slower": 0.0, "slower_at_most": 0.0});
+        advice["not_counted"] = json!(["overwrite"]);
+    });
+    assert!(said.contains("`a`. It is the fastest in every column that counts."), "{said}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
+    let said = told(|advice| {
+        (advice["one_place"], advice["not_counted"]) = (json!([]), json!(["overwrite"]));
+    });
+    assert!(said.contains("No recommendation: fewer than two columns count. Not counted: writes"), "{said}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));
     assert!(text.contains("takes\n  182 % longer"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"] = json!(null));
@@ -163,6 +182,11 @@ fn the_next_choice_has_an_interval_in_time_and_in_times_as_long() {
     assert!(said.contains(sentence), "{said}");
     let sentence = "Next is `a`, 300 µs more (4.00 times as long, a request of 1 ms takes 27.3 % longer).";
     assert!(said.contains(sentence), "{said}");
+    // That it is longer at all stays visible.
+    let said = told(|advice| {
+        advice["situations"][0]["next"]["times"] = json!({"median": 1.25, "low": 1.0039, "high": 1.57});
+    });
+    assert!(said.contains("(1.25 times as long [1.004, 1.57], "), "{said}");
     // A bound from too few rounds says nothing.
     let said = told(|advice| {
         advice["situations"][0]["next"]["times"] = json!({"median": 21.0, "low": 0.01, "high": 31068.0});
@@ -308,7 +332,7 @@ fn every_candidate_is_for_something_or_said_to_be_for_nothing() {
         let advice = result.advice.as_ref().unwrap();
         let choices = choose::choices(&result, advice, &rows(&result, advice));
         let of_a = choices.iter().find(|choice| choice.store == "a").unwrap();
-        assert_eq!(of_a.reasons, "reads from RAM: nothing is proved faster");
+        assert_eq!(of_a.reasons, "reads from RAM: nothing is proved faster by 3 %");
     }
 }
 
@@ -474,6 +498,20 @@ fn with_others() -> RunResult {
     push("tight", "embedded", "overwrite", killed.clone());
     push("null", "baseline", "overwrite", killed);
     result
+}
+
+#[test]
+fn a_figure_that_nothing_else_has_is_not_the_least() {
+    let mut result = with_others();
+    result
+        .results
+        .iter_mut()
+        .filter(|cell| cell.store == "a")
+        .for_each(|cell| cell.client_peak_bytes = Some(3_600_000));
+    let advice = result.advice.as_ref().unwrap();
+    let choices = choose::choices(&result, advice, &rows(&result, advice));
+    let of_a = choices.iter().find(|choice| choice.store == "a").unwrap();
+    assert!(!of_a.reasons.contains("least memory"), "{}", of_a.reasons);
 }
 
 /// Mapped pages can be dropped, so memory is compared without them; they are shown beside it.

@@ -48,7 +48,7 @@ fn every_month_stands_with_its_parts_and_what_is_not_known_is_no_nought() {
         "store disk requests machine month 95 % year on",
         "b 50.00 4.40 2.40 56.80* [56.30, 57.30] 78.10",
         "a-long-name[of=options,more=of-them] 60.00 6.80 0.75 <67.55 - 93.10",
-        "* no other is proved to cost less; < an upper bound: more than 30 % of its processor time is blobwise's own; - not known, or without a price.",
+        "* no other is proved to cost less, or only by less than 3 %; < an upper bound: more than 30 % of its processor time is blobwise's own; - not known, or without a price.",
         "c 45.00 - 0.010 - - - d - - - - - -",
         "store a million reads a million writes b 0.20 [0.19, 0.21] 0.40",
     ] {
@@ -92,6 +92,10 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
         fewer.contains("It stays the cheapest from 0.01 to 100 times these reads and writes."),
         "{fewer}"
     );
+    let tied = collapse_whitespace(&shown(|costs| {
+        (costs["turns"], costs["months"][1]["place"]) = (json!([]), json!("leads"));
+    }));
+    assert!(tied.contains("no difference is proved") && !tied.contains("It stays"), "{tied}");
     let left_out =
         "The prices lack requests (`per_million_requests`) and a machine (`[machine]`), which are left out.";
     assert!(fewer.contains(left_out), "{fewer}");
@@ -115,10 +119,14 @@ fn in_short_it_is_the_cheapest_and_where_that_ends() {
     assert_eq!(
         said,
         "A month of 20M reads, 80 % of them from memory and 1M writes with 500 GB stored: `b` costs least (56.80 USD). Next is \
-         `a-long-name[of=options,more=of-them]`, 10.75 USD more. From 4.22 times these reads and writes on: `a`."
+         `a-long-name[of=options,more=of-them]`, 10.75 USD more. From 4.22 times these reads and writes on: `a`; from 50 times \
+         on: not measured."
     );
     let old = in_short(&priced(|costs| costs["pricing"]["age_days"] = json!(181))).unwrap();
-    assert!(old.ends_with("on: `a`. Warning: the prices are 181 days old. Look them up again."), "{old}");
+    assert!(
+        old.ends_with("on: not measured. Warning: the prices are 181 days old. Look them up again."),
+        "{old}"
+    );
     let still = in_short(&priced(|costs| costs["turns"] = json!([]))).unwrap();
     assert!(still.ends_with("10.75 USD more."), "{still}");
 }

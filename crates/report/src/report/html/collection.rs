@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::table::{ABSENT, Table, TableCell};
 use super::{began_on, document, prose, then};
 use crate::report::view::then as told;
+use crate::report::view::words;
 use crate::result::{ClaimVerdict, RunResult};
 use crate::units;
 
@@ -92,7 +93,7 @@ fn section(member: &CollectionMember) -> Markup {
                 Err(why) => p.warning { "It was not run: " (prose(why)) },
                 Ok(result) => {
                     p.facts {
-                        (result.program.started) " · " (units::counted(result.fixed.rounds, "round"))
+                        (result.program.started) " · " (words::rounds(result))
                         @if let Some(scale) = result.plan.scale { " · at " (scale) " of its size" }
                         @if !result.complete { " · not complete" }
                         " · " a href={ (member.name) "/report.html" } { "its whole report" }

@@ -146,7 +146,8 @@ fn questions(report: &DoctorReport) -> Table {
                 return shown(None::<&str>, str::to_owned);
             };
             let count = of().filter(|line| line.answer == worst).count();
-            TableCell::new(html! { (badge(worst)) }, "").remarked(&format!("{count} of {}", of().count()))
+            let remark = format!("{count} of {}", of().count());
+            TableCell::new(html! { (badge(worst)) }, "").remarked(remark.as_str())
         };
         table.push(std::iter::once(question.name().into()).chain(asked.iter().map(cell)).collect());
     }

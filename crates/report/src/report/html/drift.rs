@@ -8,6 +8,7 @@ use super::look::Look;
 use super::phases::hover;
 use super::table::{Table, TableCell, named, shown};
 use super::{PageData, ratio, size};
+use crate::judge::interval::upper_median;
 use crate::result::{Probe, StoreRound};
 use crate::units;
 
@@ -94,9 +95,8 @@ fn starts(probes: &[Probe]) -> Vec<(f64, String)> {
 }
 
 fn line(probes: &[Probe], index: usize, measure: &Measure) -> Option<Curve> {
-    let mut values: Vec<f64> = probes.iter().filter_map(measure.value).filter(|value| *value > 0.0).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = *values.get(values.len() / 2)?;
+    let values = probes.iter().filter_map(measure.value).filter(|value| *value > 0.0);
+    let middle = upper_median(values)?;
     // In measuring order; a repeated round occurs twice.
     let point = |(place, probe): (usize, &Probe)| {
         let value = (measure.value)(probe).filter(|value| *value > 0.0)?;

@@ -186,7 +186,7 @@ fn fixed(result: &RunResult) -> Markup {
         @if fixed.rounds == 0 {
             p { "Nothing, because the run ended before." }
         } @else {
-            p { (units::counted(fixed.rounds, "round")) @if !fixed.rounds_final { " (not yet final)" } ", " (format!("{:.0}", fixed.corpus_share * 100.0)) " % of the planned blobs." }
+            p { (units::counted(fixed.rounds, "round")) @if !fixed.rounds_final { " (not yet final)" } ", " (units::exact_percent(fixed.corpus_share)) " of the planned blobs." }
         }
         (table.printed(0))
     }

@@ -117,6 +117,16 @@ pub struct Dot {
     pub beside: bool,
 }
 
+/// Values that an axis has to span: middles, a level that they are compared with, and the ends of their intervals, as far as they
+/// are not cut off.
+fn spanned(values: impl Iterator<Item = Interval> + Clone, level: Option<f64>) -> Vec<f64> {
+    let mut all: Vec<f64> = values.clone().map(|value| value.median).chain(level).collect();
+    let (low, high) = extent(all.iter().copied());
+    let ends = values.flat_map(|value| [value.low, value.high]).flatten();
+    all.extend(ends.map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR)));
+    all
+}
+
 /// A reference value that dots are compared with.
 pub struct ReferenceMark {
     pub at: f64,
@@ -134,11 +144,8 @@ pub fn dots(
     against: Option<ReferenceMark>,
     table: Table,
 ) -> Figure {
-    let middles = dots.iter().map(|dot| dot.value.median).chain(against.as_ref().map(|mark| mark.at));
-    let (low, high) = extent(middles.clone());
-    let ends = dots.iter().flat_map(|dot| [dot.value.low, dot.value.high]).flatten();
-    let inside = ends.map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR));
-    let axis = scale.axis(middles.chain(inside));
+    let values = dots.iter().map(|dot| dot.value);
+    let axis = scale.axis(spanned(values, against.as_ref().map(|mark| mark.at)).into_iter());
     let height = LINE_HEIGHT * labels.len();
     let drawn: Vec<Markup> = dots.iter().filter_map(|dot| placed(dot, &axis, LINE_HEIGHT)).collect();
     let plot = html! {
@@ -185,12 +192,9 @@ pub struct Strip {
 /// Draws columns of dots with whiskers on a common logarithmic axis, one line for each label. The line at 1 marks the best.
 pub fn strips(title: &str, note: &str, labels: &[String], strips: &[Strip], table: Table) -> Figure {
     let dots = || strips.iter().flat_map(|strip| &strip.dots);
-    let middles = || dots().map(|dot| dot.value.median).chain([1.0]);
-    let (low, high) = extent(middles());
-    let ends = dots().flat_map(|dot| [dot.value.low, dot.value.high]).flatten();
-    let inside = ends.map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR));
-    let values: Vec<f64> = middles().chain(inside).collect();
-    let axis = Axis::of_places("", values.iter().copied(), few_places(high));
+    let values = || dots().map(|dot| dot.value);
+    let (_, high) = extent(values().map(|value| value.median).chain([1.0]));
+    let axis = Axis::of_places("", spanned(values(), Some(1.0)).into_iter(), few_places(high));
     let height = STRIP_LINE_HEIGHT * labels.len();
     let plot = html! {
         div.area {
@@ -332,13 +336,10 @@ pub fn curves(
     (level, bands): (Option<f64>, Bands),
     table: Table,
 ) -> Figure {
-    let middles = || curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.y.median)).chain(level);
-    let (low, high) = extent(middles());
-    let ends = curves.iter().flat_map(|curve| &curve.points).flat_map(|point| [point.y.low, point.y.high]);
-    let inside = ends.flatten().map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR));
+    let points = || curves.iter().flat_map(|curve| &curve.points);
     let axes = Axes {
-        x: across_of.axis(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.x))),
-        y: up.axis(middles().chain(inside)),
+        x: across_of.axis(points().map(|point| point.x)),
+        y: up.axis(spanned(points().map(|point| point.y), level).into_iter()),
     };
     let drawn: Vec<(usize, Markup)> =
         curves.iter().enumerate().filter_map(|(at, curve)| Some((at, axes.curve(curve)?))).collect();

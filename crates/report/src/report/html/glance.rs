@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::super::view::memory;
-use super::super::view::standing::CellRank;
+use super::super::view::standing::{CellRank, remark};
 use super::phase_cells::PhaseCells;
 use super::table::{Table, TableCell, named, shown};
 use super::{PageData, size};
@@ -81,13 +81,8 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &PhaseCells<'_>)
         if cells.iter().flatten().any(|cell| ranking::is_baseline(cell)) {
             continue;
         }
-        let name = named(&candidate.store);
-        let mut line = vec![match ComparisonGroup::for_kind(candidate.kind) {
-            ComparisonGroup::Direct => name,
-            ComparisonGroup::Delivery => name.remarked("delivery"),
-            ComparisonGroup::Caches => name.remarked("cache"),
-            ComparisonGroup::Techniques => name.remarked("experimental"),
-        }];
+        let group = ComparisonGroup::for_kind(candidate.kind);
+        let mut line = vec![named(&candidate.store).remarked(remark(group))];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
         );

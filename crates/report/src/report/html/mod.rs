@@ -31,6 +31,7 @@ use super::table::{Table, TableCell, named, shown};
 use crate::judge::{interval, ranking, run_subject};
 use crate::report::view::then::is_later_part;
 use crate::report::view::warned::{self, WordedWarning};
+use crate::report::view::words;
 use crate::result::{Cell, Reason, ReferenceRole, RunResult, Severity};
 use crate::units;
 
@@ -189,7 +190,6 @@ fn began_on(result: &RunResult) -> Markup {
 }
 
 fn header(result: &RunResult, title: &str, parts: &[PageSection]) -> Markup {
-    let measured = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         header {
             h1 { (title) }
@@ -198,7 +198,7 @@ fn header(result: &RunResult, title: &str, parts: &[PageSection]) -> Markup {
             @if !result.complete {
                 p.warning {
                     strong { "This run is not complete: " }
-                    @if result.fixed.rounds == 0 { "no round was" } @else { (measured) " of " (units::counted(result.fixed.rounds, "round")) " were" }
+                    @if result.fixed.rounds == 0 { "no round was" } @else { (words::rounds(result)) " were" }
                     " begun. Go on with " code { "blobwise run --resume DIR" } ": DIR is where this report lies."
                 }
             }

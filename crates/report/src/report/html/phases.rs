@@ -100,7 +100,9 @@ fn leaders(block: &PhaseCells<'_>) -> Markup {
     };
     html! {
         span.leads {
-            @if leaders.is_empty() { "nothing is ranked" } @else {
+            @if first.is_empty() { "nothing is ranked" }
+            @else if leaders.is_empty() { "undecided: too few rounds, or too noisy to call" }
+            @else {
                 @if leaders.len() == 1 { "leads" } @else { "lead" } (among) ": "
                 @for (index, store) in leaders.iter().enumerate() {
                     @if index > 0 { ", " } code { (store) }

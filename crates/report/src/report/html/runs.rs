@@ -363,7 +363,6 @@ fn the_runs(sides: &[PageRun]) -> Markup {
     for (index, side) in sides.iter().enumerate() {
         let result = &side.result;
         let (program, machine) = (&result.program, &result.machine);
-        let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
         table.push(vec![
             (index + 1).to_string().into(),
             named(&side.name),
@@ -373,7 +372,7 @@ fn the_runs(sides: &[PageRun]) -> Markup {
             TableCell::new(html! { (label(index, side).split_once(": ").map_or("", |(_, machine)| machine)) ", " (machine.system) }, "words"),
             machine.filesystem.as_str().into(),
             result.corpus.blobs.to_string().into(),
-            rounds.to_string().into(),
+            result.rounds_begun().to_string().into(),
             if result.complete { "yes" } else { "no" }.into(),
         ]);
     }

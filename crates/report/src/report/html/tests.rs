@@ -569,6 +569,13 @@ fn every_warning_in_the_list_is_counted() {
 }
 
 #[test]
+fn a_phase_in_which_nobody_leads_is_not_called_unranked() {
+    let cells = ["a", "b"].map(|store| cell(store, "fill", json!({"leader": false})));
+    let page = page(&result(&["a", "b"], cells.into(), Vec::new()));
+    assert!(page.contains("undecided: too few rounds") && !page.contains("nothing is ranked"), "{page}");
+}
+
+#[test]
 fn a_technique_of_ours_is_marked_and_leads_nothing() {
     let ours = || cell("p", "read-warm", json!({"kind": "technique"}));
     let result_of = |cells| result(&["p", "a"], cells, Vec::new());

@@ -5,6 +5,7 @@ use super::months::a_month_of;
 use super::work;
 use crate::judge::VERDICT_ROUNDS;
 use crate::judge::answer::{has_few_rounds, rounds_to_decide};
+use crate::judge::interval;
 use crate::judge::ranking::ComparisonGroup;
 use crate::result::{Advice, Interval, RunResult, RunnerUp, Situation, SizeAdvice, WorstCase};
 use crate::units;
@@ -59,7 +60,7 @@ fn is_hardly_bounded(times: &Interval) -> bool {
 pub(in crate::report) fn times(next: &RunnerUp) -> Option<[String; 2]> {
     let Interval { median, low, high, .. } = next.times?;
     let count = |times: f64| match times {
-        few if few < 10.0 => format!("{few:.2}"),
+        few if few < 10.0 => interval::beside_one(few, 2),
         some if some < 100.0 => format!("{some:.1}"),
         many => format!("{many:.0}"),
     };
@@ -142,6 +143,9 @@ pub(in crate::report) fn no_place(advice: &Advice) -> Option<String> {
         let enough = rounds_to_decide(few).unwrap_or(VERDICT_ROUNDS);
         return Some(format!("too few rounds to tell; to find out: `--rounds {enough}`."));
     }
+    if advice.situations.len() < advice.not_counted.len() + 2 {
+        return Some(format!("fewer than two columns count. {}", not_counted(advice)?));
+    }
     Some("no candidate can be compared in every column.".to_owned())
 }
 
@@ -186,8 +190,12 @@ pub(in crate::report) fn cost_of_place(advice: &Advice) -> Option<String> {
             at_most(next, true)
         ),
         false => {
+            // In a class of sizes, the place for all blobs comes first unless another one is better by a margin that counts.
+            let is_better = next.slower < first.slower;
+            let next_is =
+                if is_better { "Better, but not proved to be by a margin that counts," } else { "Next best" };
             format!(
-                " Next best is `{}`: {} ({}), {}.",
+                " {next_is} is `{}`: {} ({}), {}.",
                 next.store,
                 slower_by(next),
                 work(next),
@@ -222,18 +230,19 @@ fn at_most(worst: &WorstCase, with_confidence: bool) -> String {
     }
 }
 
-/// States how a candidate leads in every column: no other is proved to be faster; the others are proved to be slower only where it
-/// leads alone.
+/// States how a candidate leads in every column that counts: no other is proved to be faster; the others are proved to be slower
+/// only where it leads alone.
 fn leads_everywhere(advice: &Advice, store: &str) -> String {
+    let counts = |situation: &&Situation| !advice.not_counted.contains(&situation.phase);
     let is_alone =
         |situation: &&Situation| situation.leaders().map(|leader| leader.store.as_str()).eq([store]);
-    let (alone, columns) = (advice.situations.iter().filter(is_alone).count(), advice.situations.len());
+    let counted = || advice.situations.iter().filter(counts);
+    let (alone, columns) = (counted().filter(is_alone).count(), counted().count());
+    let column = if advice.not_counted.is_empty() { "column" } else { "column that counts" };
     match alone {
-        all if all == columns => "It is the fastest in every column.".to_owned(),
-        0 => "No other is proved faster in any column; it is tied in all of them.".to_owned(),
-        some => {
-            format!("No other is proved faster in any column; it leads alone in {some} of {columns}.")
-        }
+        all if all == columns => format!("It is the fastest in every {column}."),
+        0 => format!("No other is proved faster in any {column}; it is tied in all of them."),
+        some => format!("No other is proved faster in any {column}; it leads alone in {some} of {columns}."),
     }
 }
 

@@ -159,9 +159,8 @@ fn reached(cells: &[&Cell], log: &str) -> Option<String> {
         let keeps_up =
             |round: &&Round| round.rungs.is_empty() && round.open.as_ref().is_some_and(|open| open.sustained);
         let behind = cell.rounds.iter().filter(|round| !keeps_up(round));
-        let mut times: Vec<f64> = behind.filter_map(|round| Some(round.replayed.as_ref()?.reached)).collect();
-        times.sort_by(f64::total_cmp);
-        Some(format!("`{}` {}", cell.store, units::count(*times.get(times.len() / 2)?)))
+        let times = behind.filter_map(|round| Some(round.replayed.as_ref()?.reached));
+        Some(format!("`{}` {}", cell.store, units::count(interval::upper_median(times)?)))
     });
     let of_each: Vec<String> = of_each.collect();
     (!of_each.is_empty()).then(|| format!("times the mean rate of {log}: {}", units::listed(&of_each, "and")))

@@ -3,7 +3,7 @@
 use super::money::{in_currency, money};
 use crate::judge::PRICES_DAYS_MAX;
 use crate::judge::answer::with_reasons;
-use crate::result::{CandidateRank, Costs, Month, RunResult, UnknownCost};
+use crate::result::{CandidateRank, CheapestChange, Costs, Month, RunResult, UnknownCost};
 use crate::units;
 
 /// Monthly costs, if any candidate has them; if none meets the requirements, the recommendation says so.
@@ -118,11 +118,16 @@ pub(in crate::report) fn too_old(costs: &Costs) -> Option<String> {
 /// Summarizes monthly costs in a sentence or two, for use beside a table of them.
 pub(in crate::report) fn in_short(result: &RunResult) -> Option<String> {
     let costs = monthly_costs(result)?;
-    let turns = costs.turns.first().map_or(String::new(), |turn| {
+    let turn = |(index, turn): (usize, &CheapestChange)| {
         let times = units::count(turn.times);
         let who = turn.cheapest.as_ref().map_or("not measured".to_owned(), |store| format!("`{store}`"));
-        format!(" From {times} times these reads and writes on: {who}.")
-    });
+        match index {
+            0 => format!("From {times} times these reads and writes on: {who}"),
+            _ => format!("from {times} times on: {who}"),
+        }
+    };
+    let turns: Vec<String> = costs.turns.iter().enumerate().map(turn).collect();
+    let turns = if turns.is_empty() { String::new() } else { format!(" {}.", turns.join("; ")) };
     let old = too_old(costs).map_or(String::new(), |old| format!(" {old}"));
     Some(format!("{}: {}{turns}{old}", done(costs), cheapest(costs)))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::judge::ranking::ComparisonGroup;
 use crate::judge::{interval, ranking};
 use crate::result::{Cell, Comparison, Interval, ReferenceRole, RunResult};
 
@@ -55,6 +56,16 @@ impl<'r> CellRank<'r> {
             CellRank::NotRanked => "not ranked".to_owned(),
             CellRank::Absent(why) => (*why).to_owned(),
         }
+    }
+}
+
+/// Remark after the name of a candidate outside the main comparison group.
+pub fn remark(group: ComparisonGroup) -> Option<&'static str> {
+    match group {
+        ComparisonGroup::Direct => None,
+        ComparisonGroup::Delivery => Some("delivery"),
+        ComparisonGroup::Caches => Some("cache"),
+        ComparisonGroup::Techniques => Some("experimental"),
     }
 }
 

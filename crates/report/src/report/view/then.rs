@@ -1,5 +1,6 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every kind of report.
 
+use super::words::with_interval;
 use crate::judge::{claims, interval};
 use crate::plan::text::{
     Bound, ClaimText, Document, ExpectedRange, FigureUnit, Operand, PublishedSeries, PublishedText, Quantity,
@@ -142,9 +143,7 @@ fn of_claim(claim: &Claim, value: &Interval) -> String {
         Some(FigureUnit::Bytes) => units::bytes,
         Some(FigureUnit::OpsPerSecond) => |rate| format!("{}/s", units::count(rate)),
     };
-    let bounds = value.low.zip(value.high);
-    let bounds = bounds.map_or(String::new(), |(low, high)| format!(" [{}, {}]", show(low), show(high)));
-    format!("{}{bounds}", show(value.median))
+    with_interval(value, show)
 }
 
 /// A claim with the text that it was judged by, as reports show it: its ratios are turned so that above 1 agrees with it.

@@ -26,6 +26,12 @@ pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
     }
 }
 
+/// Formats the number of rounds of a run; of one that was ended early, how many of them were begun.
+pub(in crate::report) fn rounds(result: &RunResult) -> String {
+    let all = units::counted(result.fixed.rounds, "round");
+    if result.complete { all } else { format!("{} of {all}", result.rounds_begun()) }
+}
+
 /// Formats a value with its interval, if it has one.
 pub(in crate::report) fn with_interval(value: &Interval, show: impl Fn(f64) -> String) -> String {
     match (value.low, value.high) {
@@ -88,7 +94,18 @@ fn is_unit(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{letters, wrapped};
+    use serde_json::json;
+
+    use super::{letters, rounds, wrapped};
+    use crate::judge::fixture::{cell, result};
+
+    #[test]
+    fn a_run_that_was_ended_early_has_the_rounds_that_were_begun() {
+        let mut run = result("", vec![cell("a", "fill", &[1.0; 3], json!({}))], Vec::new());
+        assert_eq!(rounds(&run), "10 rounds");
+        run.complete = false;
+        assert_eq!(rounds(&run), "3 of 10 rounds");
+    }
 
     #[test]
     fn places_beyond_z_have_two_letters() {
