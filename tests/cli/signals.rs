@@ -103,6 +103,29 @@ pub fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
+/// Looks at something while the run is held still, so that it cannot go on meanwhile, however long the look takes.
+pub fn held<T>(child: &Child, look: impl FnOnce() -> T) -> T {
+    send(child, Signal::STOP);
+    let seen = look();
+    send(child, Signal::CONT);
+    seen
+}
+
+/// Kills a run that has just said `line`, where there is something that it leaves. Between two visits, in which it may be by now, there
+/// is nothing: then it goes on until it says `line` again.
+pub fn kill_amid(mut child: Child, line: &str, leaves: impl Fn() -> bool) {
+    loop {
+        send(&child, Signal::STOP);
+        if leaves() {
+            send(&child, Signal::KILL);
+            wait(child);
+            return;
+        }
+        send(&child, Signal::CONT);
+        child = until(child, line, 1);
+    }
+}
+
 pub fn wait(child: Child) -> Said {
     Said::from_output(&child.wait_with_output().unwrap())
 }
@@ -272,8 +295,9 @@ fn stood_still() -> Outcome {
         let goes_on = machine::uptime();
         let said = wait(child);
         let took = (machine::uptime() - goes_on).as_secs_f64();
-        // What is under way is ended and removed, and the reports are written by a program that is not optimised.
-        assert!(took < 10.0, "it took {took:.1} s more");
+        // What is under way is ended and removed, and reports are written, which a busy machine takes seconds for. The rounds that were
+        // planned, of which the first two are asked for below, would take another budget.
+        assert!(took < BUDGET as f64, "it took {took:.1} s more");
         assert_eq!(work.names("place"), ["theirs"]);
         if reads == 1 && said.code == Some(2) {
             said.refused(&["a budget of 30 s is too small", "visits of round 1"]);
@@ -383,7 +407,7 @@ fn groups() -> Vec<std::path::PathBuf> {
 
 /// The kernel frees their loop devices, and the next run removes their files.
 fn killed_images() -> Outcome {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(60);
     let work = prepared();
     let place = work.path("place").canonicalize()?.display().to_string();
     let attached = || -> Vec<String> {
