@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blobwise::doctor::report::DoctorReport;
 use blobwise::host::server::Server;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, start};
 use crate::report;
@@ -79,7 +79,10 @@ pub fn dies_between_looks(work: &Work, server: &mut Server, url: &str) -> Outcom
 pub fn ends_between_looks(doctor: &mut Command, end: impl FnOnce()) -> Outcome {
     let child = start(doctor);
     has_looked_once(&child);
+    // Held still until then, or it could look again before the end, which may take seconds.
+    kill_process(Pid::from_child(&child), Signal::STOP)?;
     end();
+    kill_process(Pid::from_child(&child), Signal::CONT)?;
     let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
