@@ -311,7 +311,9 @@ fn in_phase(store: &str, phase: &str, fault: &Fault, wrapper: &[&str]) -> Outcom
     signal(pid, Signal::STOP);
     let all = below(pid);
     let victim = (fault.victim)(&all);
-    victim.into_iter().for_each(|victim| signal(victim, fault.signal));
+    if let Some(victim) = victim {
+        signal(victim, fault.signal);
+    }
     signal(pid, Signal::CONT);
     assert!(victim.is_some(), "nobody for {} in {all:?}", fault.name);
     ended(child).ended(1);

@@ -19,7 +19,7 @@ use crate::signals::{held, kill_amid, run_until, send, until, wait};
 use crate::theirs::{CLOSED, on_free_port, program};
 use crate::trials::Trial;
 
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PASSWORD: &str = "secret-of-theirs";
 
 pub fn trials() -> Vec<Trial> {

@@ -16,7 +16,7 @@ use crate::signals::{kill_amid, until};
 use crate::theirs::{CLOSED, on_free_port};
 use crate::trials::Trial;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 pub const KEY: &str = "key-of-theirs";
 pub const SECRET: &str = "secret-of-theirs";
 
