@@ -10,7 +10,9 @@ use blobwise::corpus::CorpusId;
 use blobwise::host::disk::{FileSystem, fragments};
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
+use blobwise::judge::summary::summarize;
 use blobwise::plan::{OneOrMany, PlanText};
+use blobwise::records::Records;
 use blobwise::result::compared::{self, ComparisonReport};
 use blobwise::result::{
     AgedImage, Cell, Claim, ClaimVerdict, CurveFigure, Reason, ReferenceRole, RunResult, Status, StepCurve,
@@ -196,7 +198,7 @@ fn two_classes() -> Outcome {
          --phases fill,read-warm,overwrite --out out"
     );
     let said = work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = without_harness(&RunResult::load(&work.path("out"))?)?;
     assert_eq!(result.results.len(), 9);
     for cell in &result.results {
         let is_careful = cell.store == careful;
@@ -264,6 +266,13 @@ fn judged_anew(work: &Work) -> Outcome {
     Ok(())
 }
 
+/// A run judged as if the harness took nothing: of reads as small as here it may be so much on a busy machine that they are not ranked.
+fn without_harness(result: &RunResult) -> Result<RunResult, Failed> {
+    let mut records = Records { complete: true, ..Records::resume(result.clone()) };
+    records.harness.null_ns.clear();
+    Ok(summarize(&result.plan.design(&records.candidates)?, &records)?)
+}
+
 /// Two candidates of a store in phases that say how reads are grouped, and in one that leaves it to the candidate.
 fn one_transaction() -> Outcome {
     let work = Work::new();
@@ -293,12 +302,13 @@ fn one_transaction() -> Outcome {
     assert_eq!(files.reason.as_deref(), Some("no transaction that several reads could be in"));
     assert_eq!(cell("null", "one").status, Status::Measured);
     // Where the candidate alone says so, it shares no ranking with those that do otherwise.
+    let ranked = without_harness(&result)?;
     let shared = |phase: &str| {
-        let pairs = result.comparisons.iter().filter(|pair| pair.against == ReferenceRole::Best);
+        let pairs = ranked.comparisons.iter().filter(|pair| pair.against == ReferenceRole::Best);
         pairs.filter(|pair| pair.phase == phase && (pair.store == in_one || pair.reference == in_one)).count()
     };
     assert_eq!(shared("candidates"), 0);
-    assert!(shared("one") > 0, "{:#?}", result.comparisons);
+    assert!(shared("one") > 0, "{:#?}", ranked.comparisons);
     for words in [
         "each: warm, each read a transaction of its own",
         "one: warm, all reads of a worker in one transaction",
