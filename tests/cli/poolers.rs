@@ -187,7 +187,8 @@ fn router() -> Outcome {
     );
     let config = |shares: u16, passes: u16| {
         format!(
-            "[DEFAULT]\nlogging_folder =\nplugin_folder = {}\nruntime_folder = {place}\ndata_folder = {place}\nkeyring_path = {place}/keys\n\
+            "[DEFAULT]\nlogging_folder =\nplugin_folder = {}\nruntime_folder = {place}\ndata_folder = {place}\n\
+         keyring_path = {place}/keys\n\
          [connection_pool]\nmax_idle_server_connections = 8\n\
          [routing:shares]\nbind_port = {shares}\n{to}client_ssl_mode = DISABLED\nserver_ssl_mode = PREFERRED\n\
          connection_sharing = 1\nconnection_sharing_delay = 0\n\
