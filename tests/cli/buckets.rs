@@ -198,7 +198,8 @@ fn uploads_go() -> Outcome {
         format!("run --stores s3 --durability none --dir place --set s3.multipart=5MiB {}", theirs.url());
     let large = "--corpus fixed:11MB --blobs 3 --rounds 9 --phases fill,read-warm --verbose --out out";
     let child = until(start(&mut with_keys(&work, &format!("{run} {large}"))), "read-warm", 1);
-    // One that was broken off by the kill may have been none: this one is.
+    // Held still until then, or it could remove its own meanwhile. What the kill breaks off may be no upload: this one is.
+    send(&child, Signal::STOP);
     theirs.begin_upload(&format!("{}b/1", prefix(&theirs.listed("versions"))));
     send(&child, Signal::KILL);
     wait(child);
