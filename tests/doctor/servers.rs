@@ -57,7 +57,7 @@ impl Drop for Load {
 pub fn has_looked_once(doctor: &Child) {
     let file = format!("/proc/{}/syscall", doctor.id());
     let sleeps = [libc::SYS_clock_nanosleep, libc::SYS_nanosleep].map(|number| format!("{number} "));
-    for _ in 0..600 {
+    for _ in 0..2400 {
         let call = std::fs::read_to_string(&file).unwrap_or_default();
         if sleeps.iter().any(|sleep| call.starts_with(sleep)) {
             return;
