@@ -334,8 +334,9 @@ fn nothing_is_left(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a test waits for that has nothing to wait for. A load takes a part of a second, and some seconds where the machine is busy.
-const LITTLE: Duration = Duration::from_secs(8);
+/// What a test waits for that has nothing to wait for. A load takes a part of a second, and many seconds where the machine is slow and
+/// busy.
+const LITTLE: Duration = Duration::from_secs(20);
 
 /// While it is filled, and while it is looked at. The next one is as if nothing had been.
 fn silent() -> Result<()> {
@@ -349,7 +350,7 @@ fn silent() -> Result<()> {
         let lab = Lab::new(dir.path(), "ext4")?.waiting(LITTLE).with_faults(load, looks);
         let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
         let why = line.failed.clone().or_else(|| line.finding.clone()?.stuck).unwrap_or_default();
-        ensure!(why.contains("the disk did not answer for 8 s"), "{line:?}");
+        ensure!(why.contains("the disk did not answer for 20 s"), "{line:?}");
         ensure!(line.verdict != Some(LossVerdict::Confirmed), "{line:?}");
         nothing_is_left(dir.path())?;
         let lab = lab.with_faults(answers, answers).waiting(blobwise::crash::PATIENCE);
@@ -384,7 +385,7 @@ fn hangs() -> Result<()> {
         let [(opened_again, judged)] = &judged[..] else { bail!("{judged:?}") };
         ensure!(*opened_again == has_opened && judged.worst.is_none() == has_opened, "{lie:?}: {judged:?}");
         let why = judged.worst.as_ref().map_or("", |lost| &lost.what);
-        let says = "it neither opens nor gives up within 8 s (`";
+        let says = "it neither opens nor gives up within 20 s (`";
         ensure!(has_opened || why.starts_with(says) && why.contains("` sleeps, after 0."), "{why}");
     }
     Ok(())
@@ -1307,8 +1308,8 @@ fn stopped() -> Result<()> {
         let code = run.wait()?.code();
         let took = machine::uptime() - begin;
         ensure!(code == Some(130), "{code:?}");
-        // A cut takes a part of a second; all of them would take an hour.
-        ensure!(took < Duration::from_secs(10), "stopped after {took:?}");
+        // A cut takes a part of a second, and seconds where the machine is busy; all of them would take an hour.
+        ensure!(took < Duration::from_secs(60), "stopped after {took:?}");
         ensure!(left(dir.path())?.is_empty(), "{:?}", left(dir.path())?);
         until("its loop device is free", || loops_below(dir.path()).is_empty())?;
     }

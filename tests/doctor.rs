@@ -95,13 +95,16 @@ fn found(report: &DoctorReport, check: &str, answer: Answer, name: &str) {
     assert!(named, "`{name}` is not named: {line:#?}");
 }
 
-/// Checks that nothing is bad with a server that has nothing, and that at most two things are worth a look.
+/// Checks that nothing is bad with a server that has nothing, and that at most two things are worth a look. How long it takes to answer is
+/// not judged: that hangs on what runs beside, and on `strace`, which stops the doctor at each system call.
 #[track_caller]
 fn looks_well(report: &DoctorReport, kind: SubjectKind) -> &SubjectReport {
     let subject = subject(report, kind);
     assert_eq!(subject.unreachable, None);
     let with = |answer| subject.lines.iter().filter(|line| line.answer == answer).collect::<Vec<_>>();
-    assert!(with(Answer::Bad).is_empty() && with(Answer::Look).len() <= 2, "{:#?}", with(Answer::Look));
+    let mut looks = with(Answer::Look);
+    looks.retain(|line| !line.check.ends_with("-answer-time"));
+    assert!(with(Answer::Bad).is_empty() && looks.len() <= 2, "{:#?} {looks:#?}", with(Answer::Bad));
     // Most of it must have been told, or being well says nothing.
     assert!(with(Answer::Ok).len() > subject.lines.len() / 2, "{:#?}", with(Answer::CannotTell));
     subject

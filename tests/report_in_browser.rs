@@ -351,13 +351,13 @@ impl Page {
 
     /// Waits until an expression is true.
     fn wait_for(&mut self, expression: &str) -> Result<(), Failed> {
-        for _ in 0..200 {
+        for _ in 0..1200 {
             if self.value(expression)? == true {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        Err(format!("waited 20 s in vain for: {expression}").into())
+        Err(format!("waited two minutes in vain for: {expression}").into())
     }
 
     /// Fails with what an expression lists, if it lists anything.

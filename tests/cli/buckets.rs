@@ -13,7 +13,7 @@ use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use crate::objects::{KEY, SECRET, Theirs, no_versitygw, objects, say, with_keys};
 use crate::program::{Outcome, Work, needing, start};
-use crate::signals::{send, until, wait};
+use crate::signals::{kill_amid, send, until, wait};
 use crate::trials::Trial;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -169,16 +169,15 @@ fn versions_of_a_broken_run_go(state: &str, signal: Signal) -> Outcome {
     let run = format!("run --stores s3 --blobs 40 --rounds 9 {PHASES} --dir place {}", theirs.url());
     let child = start(&mut with_keys(&work, &format!("{run} --verbose --out out")));
     let child = until(child, "delete-half", 1);
-    send(&child, signal);
-    let said = wait(child);
     if signal == Signal::KILL {
-        assert!(theirs.listed("versions").len() > before.len(), "it was too fast to leave anything");
+        kill_amid(child, "delete-half", || theirs.listed("versions").len() > before.len());
         let again = "--rounds 1 --phases fill";
         let line =
             format!("run --stores s3 --blobs 2 {again} --durability none --dir place --quiet --out again");
         say(&work, &format!("{line} {}", theirs.url())).ended(0);
     } else {
-        said.ended(130);
+        send(&child, signal);
+        wait(child).ended(130);
     }
     assert_eq!(theirs.listed("versions"), before);
     Ok(())
@@ -199,7 +198,8 @@ fn uploads_go() -> Outcome {
         format!("run --stores s3 --durability none --dir place --set s3.multipart=5MiB {}", theirs.url());
     let large = "--corpus fixed:11MB --blobs 3 --rounds 9 --phases fill,read-warm --verbose --out out";
     let child = until(start(&mut with_keys(&work, &format!("{run} {large}"))), "read-warm", 1);
-    // One that was broken off by the kill may have been none: this one is.
+    // Held still until then, or it could remove its own meanwhile. What the kill breaks off may be no upload: this one is.
+    send(&child, Signal::STOP);
     theirs.begin_upload(&format!("{}b/1", prefix(&theirs.listed("versions"))));
     send(&child, Signal::KILL);
     wait(child);
@@ -403,7 +403,7 @@ fn always_slow() -> Outcome {
         (number > 60 && !asked.starts_with("GET /theirs/?")).then(|| slow(None))
     })?;
     let line = format!(
-        "run --stores s3 --blobs 80 --rounds 1 --phases fill,read-warm --workers 1 --op-timeout 500ms --durability none --dir place \
+        "run --stores s3 --blobs 80 --rounds 1 --phases fill,read-warm --workers 1 --op-timeout 3s --durability none --dir place \
          --set s3.url=http://127.0.0.1:{port}/theirs"
     );
     say(&work, &format!("{line} --quiet --out out")).ended(1);

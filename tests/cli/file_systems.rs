@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::places::{mounted, mounted_over, without};
 use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start, start_in_step};
-use crate::signals::{send, until, wait};
+use crate::signals::{held, send, until, wait};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -98,7 +98,8 @@ fn killed() -> Outcome {
         match moment {
             0 => {
                 child = until(child, "fill", 1);
-                assert_eq!(loops_below(&work.path("place")).len(), 3);
+                let loops = held(&child, || loops_below(&work.path("place")));
+                assert_eq!(loops.len(), 3, "{loops:?}");
             }
             moment => std::thread::sleep(Duration::from_millis(moment)),
         }
@@ -167,9 +168,12 @@ fn limited() -> Outcome {
     let line = line.replace("--rounds 1", "--rounds 9");
     let child = until(start_in_step(work.command(BLOBWISE).args(line.split_whitespace())), "fill", 1);
     let number = |name: &String| std::fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
-    let names = loops_below(&work.path("place"));
-    let devices: Vec<String> = names.iter().map(|name| number(name).trim().to_owned()).collect();
-    let limits = rules(&devices);
+    let (names, devices, limits) = held(&child, || {
+        let names = loops_below(&work.path("place"));
+        let devices: Vec<String> = names.iter().map(|name| number(name).trim().to_owned()).collect();
+        let limits = rules(&devices);
+        (names, devices, limits)
+    });
     assert_eq!((devices.len(), limits.len()), (4, 8), "two of each of four devices: {limits:?}");
     send(&child, Signal::KILL);
     wait(child);

@@ -75,7 +75,8 @@ fn could_have_seen() -> Outcome {
 /// The programs are this one, each behind a script that writes down when it is to measure.
 fn in_turn() -> Outcome {
     let work = Work::new();
-    let plan = "stores = ['files/hashed', 'sqlite']\nphases = ['fill', 'read-warm']\n[corpus]\nsource = 'fixed:1kB'\nblobs = 40\n";
+    // Of a write the harness is some hundredth. Of a read it may be so much on a busy machine that nothing is compared.
+    let plan = "stores = ['files/hashed', 'sqlite']\nphases = ['fill', 'overwrite']\n[corpus]\nsource = 'fixed:1kB'\nblobs = 250\n";
     std::fs::write(work.path("plan.toml"), plan)?;
     for name in ["a", "b"] {
         let calls = work.path("calls").display().to_string();
@@ -166,10 +167,12 @@ expect = {low = 1.0}
 /// Times, rates and bytes against constants with their units, one of each that holds and one that cannot.
 fn constants() -> Outcome {
     let work = Work::new();
-    let head = OWN_CLAIMS.split("[[claim]]").next().unwrap();
+    let head = OWN_CLAIMS.split("[[claim]]").next().unwrap().replace("blobs = 40", "blobs = 250");
     let claim = |id: &str, metric: &str, expect: &str| {
+        // Of a write the harness is some hundredth. Of a read it may be too much for a claim on a busy machine.
+        let phase = if ["time", "rate"].contains(&metric) { "fill" } else { "read-warm" };
         format!(
-            "[[claim]]\nid = '{id}'\nstatement = '{id}'\nphase = 'read-warm'\nquantity = 'value'\nmetric = '{metric}'\n\
+            "[[claim]]\nid = '{id}'\nstatement = '{id}'\nphase = '{phase}'\nquantity = 'value'\nmetric = '{metric}'\n\
              candidates = ['files/hashed']\nexpect = {{{expect}}}\n"
         )
     };

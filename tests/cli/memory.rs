@@ -201,11 +201,11 @@ fn stop_the_copy(of: u32) -> Outcome {
 }
 
 /// A process that is stopped does as much as one that reads its own program again and again. It is given its share of a round, a quarter
-/// of the budget: on a busy machine a round of this small corpus takes seconds.
+/// of the budget: on a busy machine a round of this small corpus takes many seconds, and two of them must fit beside it.
 fn stuck() -> Outcome {
     let work = Work::new();
     let plan = "stores = ['files/hashed', 'files/flat']\nmemory = '50%'\nphases = ['fill', 'read-warm', 'overwrite']\n\
-                budget = '60s'\nrounds = 2\ncorpus = { source = 'fixed:100kB', blobs = 100 }\n";
+                budget = '120s'\nrounds = 2\ncorpus = { source = 'fixed:100kB', blobs = 100 }\n";
     std::fs::write(work.path("plan.toml"), plan)?;
     let child = run_until(&work, "run plan.toml --verbose --dir place --out out", "read-warm", 1);
     let stopped = stop_the_copy(child.id());
@@ -214,7 +214,7 @@ fn stuck() -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     let reads = result.results.iter().filter(|cell| cell.phase == "read-warm");
     let reasons: Vec<&str> = reads.filter_map(|cell| cell.reason.as_deref()).collect();
-    assert_eq!(reasons, ["needs more than 5 MB of memory: no end of it in 15 s"]);
+    assert_eq!(reasons, ["needs more than 5 MB of memory: no end of it in 30 s"]);
     let told = said.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(told.matches("were lost").count(), 1, "{told}");
     assert!(told.contains(reasons[0]) && result.store_rounds.len() == 4, "{told}");
@@ -268,10 +268,10 @@ fn drawn() -> Outcome {
     let result = run(&work, "--memory 50% --stores files/hashed --phases fill,read-warm,read-again");
     for cell in result.results.iter().filter(|cell| cell.phase != "fill") {
         let round = &cell.rounds[0];
-        // Reads that repeat one order find nothing in a cache that forgets the least recently used: 0.998. Drawn ones find a part,
-        // and less of it when the kernel reclaims more than it must beside other trials: 0.90 was seen.
+        // Reads that repeat one order find nothing in a cache that forgets the least recently used: 0.998. Drawn ones find a part, and
+        // less of it the more the kernel reclaims beside other trials than it must: 0.90 was seen.
         let read = round.own_read_bytes.ok_or("no count of what was read")? as f64 / round.bytes as f64;
-        assert!((0.25..0.96).contains(&read), "{}: {read}", cell.phase);
+        assert!((0.25..0.98).contains(&read), "{}: {read}", cell.phase);
         let ideal = round.memory.and_then(|memory| memory.ideal_lru_bytes_per_byte);
         assert!(ideal.is_some_and(|ideal| (ideal - 0.5).abs() < 0.1), "{}: {ideal:?}", cell.phase);
     }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing, start};
 use crate::servers::quick;
-use crate::signals::{run_until, send, wait};
+use crate::signals::{kill_amid, run_until, send, wait};
 use crate::theirs::{PASSWORD, Theirs, mariadb, mysql, postgres, psql, standby};
 use crate::trials::Trial;
 
@@ -210,7 +210,7 @@ fn in_modes(family: &str, theirs: &Theirs, modes: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// A run is killed in its first round; what it left is there, and not after the next one.
+/// A run is killed; what it left is there, and not after the next one.
 fn killed_and_cleaned(
     work: &Work,
     store: &str,
@@ -219,11 +219,10 @@ fn killed_and_cleaned(
     left: &dyn Fn() -> anyhow::Result<usize>,
 ) -> Outcome {
     let line = format!(
-        "run --stores {store} {of} --blobs 40 --rounds 2 --phases fill,read-warm --verbose --no-drop-caches --out killed"
+        "run --stores {store} {of} --blobs 40 --rounds 20 --phases fill,read-warm --verbose --no-drop-caches --out killed"
     );
     let child = run_until(work, &line, "read-warm", 1);
-    send(&child, Signal::KILL);
-    wait(child);
+    kill_amid(child, "read-warm", || left().is_ok_and(|left| left > 0));
     assert_eq!(left()?, 1, "what was killed left nothing to find");
     work.say(next).ended(0);
     cleaned(store, of, left)

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::caches::{Theirs, keys};
 use crate::program::{Outcome, Work, copied, finish, missing, needing};
 use crate::servers::quick;
-use crate::signals::{run_until, send, wait};
+use crate::signals::{kill_amid, run_until, send, wait};
 use crate::trials::Trial;
 
 /// The examples, in this repository.
@@ -276,9 +276,7 @@ fn redis_by_url() -> Outcome {
     // What a killed run left goes with the next one.
     let run = "run --stores own:theirs.toml --blobs 40 --phases fill,read-warm --durability none --dir place";
     let child = run_until(&work, &format!("{run} --rounds 20 --verbose --out killed"), "read-warm", 1);
-    send(&child, Signal::KILL);
-    wait(child);
-    assert!(!keys(theirs.port, "blobwise*").is_empty(), "it was too fast to leave anything");
+    kill_amid(child, "read-warm", || !keys(theirs.port, "blobwise*").is_empty());
     work.say(&format!("{run} --rounds 1 --quiet --out next")).ended(0);
     assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
     // Another server, too small and evicting: nothing of its owner's is thrown out.

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::program::{Outcome, Work, missing, needing};
 use crate::servers::quick;
-use crate::theirs::{PASSWORD, PATIENCE, Theirs, mysql, postgres, psql};
+use crate::theirs::{PASSWORD, PATIENCE, Theirs, mysql, on_free_port, postgres, psql};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -50,13 +50,13 @@ fn started(
     config: &str,
     first: &[&str],
     answers: impl FnMut() -> anyhow::Result<()>,
-) -> Server {
-    std::fs::write(dir.join("config"), config).unwrap();
+) -> anyhow::Result<Server> {
+    std::fs::write(dir.join("config"), config)?;
     let program = found(name).unwrap();
     let launch = Launch::new(&program, dir).args(first.iter().copied()).arg(dir.join("config"));
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, answers).unwrap();
-    server
+    let mut server = Server::start(&launch)?;
+    server.wait_until_ready(PATIENCE, answers)?;
+    Ok(server)
 }
 
 /// The port of a URL, replaced.
@@ -86,21 +86,24 @@ fn bouncer(mode: &str) -> Outcome {
 }
 
 fn one_bouncer(theirs: &Theirs, mode: &str, ignored: &str, backends: u32) -> Outcome {
-    let (work, port) = (Work::new(), free_port()?);
+    let work = Work::new();
     let server_port =
         theirs.url.rsplit_once(':').and_then(|(_, rest)| rest.split('/').next()).ok_or("no port")?;
     std::fs::write(work.path("users"), format!("\"owner\" \"{PASSWORD}\"\n"))?;
-    let config = format!(
-        "[databases]\n* = host=127.0.0.1 port={server_port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-         unix_socket_dir =\nauth_type = md5\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = {backends}\n\
-         ignore_startup_parameters = extra_float_digits{}{ignored}\n",
-        work.path("users").display(),
-        if ignored.is_empty() { "" } else { "," }
-    );
-    let url = at_port(&theirs.url, port);
     let dir = work.path("pooler");
     std::fs::create_dir(&dir)?;
-    let _pooler = started(&dir, "pgbouncer", &config, &[], || psql(&url, "SELECT 1").map(drop));
+    let (_pooler, url) = on_free_port(|port| {
+        let config = format!(
+            "[databases]\n* = host=127.0.0.1 port={server_port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = md5\nauth_file = {}\npool_mode = {mode}\ndefault_pool_size = {backends}\n\
+             ignore_startup_parameters = extra_float_digits{}{ignored}\n",
+            work.path("users").display(),
+            if ignored.is_empty() { "" } else { "," }
+        );
+        let url = at_port(&theirs.url, port);
+        let pooler = started(&dir, "pgbouncer", &config, &[], || psql(&url, "SELECT 1").map(drop))?;
+        Ok((pooler, url))
+    });
     let refused = work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}")));
     refused.refused(&["postgres/bytea", "pooler", "PgBouncer", "host and port of PostgreSQL itself"]);
     let doctor = work.say(&format!("doctor --for 1s --url {url}")).ended(1);
@@ -119,26 +122,28 @@ fn one_bouncer(theirs: &Theirs, mode: &str, ignored: &str, backends: u32) -> Out
 
 /// It hands one session on for as long as a client is there, with the number of its process: what tells it from a tunnel is its own word.
 fn pgpool() -> Outcome {
-    let (theirs, work, sockets, port) =
-        (postgres(&[]), Work::new(), SocketDir::make(".s.PGSQL.65535")?, free_port()?);
+    let (theirs, work, sockets) = (postgres(&[]), Work::new(), SocketDir::make(".s.PGSQL.65535")?);
     let server_port =
         theirs.url.rsplit_once(':').and_then(|(_, rest)| rest.split('/').next()).ok_or("no port")?;
     let place = sockets.path().display();
-    let config = format!(
-        "backend_clustering_mode = 'raw'\nlisten_addresses = '127.0.0.1'\nport = {port}\nsocket_dir = '{place}'\n\
-         pcp_socket_dir = '{place}'\npcp_port = {}\nwd_ipc_socket_dir = '{place}'\nbackend_hostname0 = '127.0.0.1'\n\
-         backend_port0 = {server_port}\nnum_init_children = 4\npid_file_name = '{place}/pid'\nlogdir = '{place}'\n\
-         sr_check_period = 0\nallow_clear_text_frontend_auth = on\nenable_pool_hba = off\n",
-        free_port()?
-    );
-    let url = at_port(&theirs.url, port);
     let dir = work.path("pooler");
     std::fs::create_dir(&dir)?;
     for file in ["hba", "pcp"] {
         std::fs::write(dir.join(file), "")?;
     }
     let first = ["-n", "-a", "hba", "-F", "pcp", "-f"];
-    let mut pooler = started(&dir, "pgpool", &config, &first, || psql(&url, "SELECT 1").map(drop));
+    let (mut pooler, url) = on_free_port(|port| {
+        let config = format!(
+            "backend_clustering_mode = 'raw'\nlisten_addresses = '127.0.0.1'\nport = {port}\nsocket_dir = '{place}'\n\
+             pcp_socket_dir = '{place}'\npcp_port = {}\nwd_ipc_socket_dir = '{place}'\nbackend_hostname0 = '127.0.0.1'\n\
+             backend_port0 = {server_port}\nnum_init_children = 4\npid_file_name = '{place}/pid'\nlogdir = '{place}'\n\
+             sr_check_period = 0\nallow_clear_text_frontend_auth = on\nenable_pool_hba = off\n",
+            free_port()?
+        );
+        let url = at_port(&theirs.url, port);
+        let pooler = started(&dir, "pgpool", &config, &first, || psql(&url, "SELECT 1").map(drop))?;
+        Ok((pooler, url))
+    });
     let refused = work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}")));
     refused.refused(&["a connection pooler answers here: it is Pgpool-II 4"]);
     // It has segments of memory that stay when it is killed.
@@ -172,7 +177,6 @@ fn forwarded(to: u16) -> std::io::Result<u16> {
 /// A real one that lends a server's sessions on, and one port of it that only hands bytes on.
 fn router() -> Outcome {
     let (theirs, work) = (mysql(&[]), Work::new());
-    let (shares, passes) = (free_port()?, free_port()?);
     let server_port = theirs.url.rsplit_once(':').ok_or("no port")?.1;
     let dir = work.path("pooler");
     std::fs::create_dir(&dir)?;
@@ -181,18 +185,24 @@ fn router() -> Outcome {
     let to = format!(
         "bind_address = 127.0.0.1\ndestinations = 127.0.0.1:{server_port}\nrouting_strategy = first-available\nprotocol = classic\n"
     );
-    let config = format!(
-        "[DEFAULT]\nlogging_folder =\nplugin_folder = {}\nruntime_folder = {place}\ndata_folder = {place}\nkeyring_path = {place}/keys\n\
+    let config = |shares: u16, passes: u16| {
+        format!(
+            "[DEFAULT]\nlogging_folder =\nplugin_folder = {}\nruntime_folder = {place}\ndata_folder = {place}\n\
+         keyring_path = {place}/keys\n\
          [connection_pool]\nmax_idle_server_connections = 8\n\
          [routing:shares]\nbind_port = {shares}\n{to}client_ssl_mode = DISABLED\nserver_ssl_mode = PREFERRED\n\
          connection_sharing = 1\nconnection_sharing_delay = 0\n\
          [routing:passes]\nbind_port = {passes}\n{to}client_ssl_mode = PASSTHROUGH\n",
-        plugins.display(),
-        place = dir.display()
-    );
-    let url = at_port(&theirs.url, shares);
-    let answers = || Ok(mysql::Conn::new(url.as_str())?.ping()?);
-    let _pooler = started(&dir, "mysqlrouter", &config, &["-c"], answers);
+            plugins.display(),
+            place = dir.display()
+        )
+    };
+    let (_pooler, url, passes) = on_free_port(|shares| {
+        let (url, passes) = (at_port(&theirs.url, shares), free_port()?);
+        let answers = || Ok(mysql::Conn::new(url.as_str())?.ping()?);
+        let pooler = started(&dir, "mysqlrouter", &config(shares, passes), &["-c"], answers)?;
+        Ok((pooler, url, passes))
+    });
     let refused = work.say(&quick("mysql/blob", &format!("--set mysql.url={url}")));
     refused.refused(&[
         "mysql/blob",

@@ -180,13 +180,15 @@ fn command_lines() -> Vec<String> {
 fn killed() -> Outcome {
     let work = Work::new();
     let (tmp, dir) = (long(&work, "tmp", 95), work.path("place"));
-    let run = |more: &str| {
-        let mut command = work.blobwise(&format!("{} {more}", line("memcached", &dir)));
+    let run = |rounds: &str, more: &str| {
+        let line = line("memcached", &dir).replace("--rounds 1", &format!("--rounds {rounds}"));
+        let mut command = work.blobwise(&format!("{line} {more}"));
         command.env("TMPDIR", &tmp);
         command
     };
     std::fs::create_dir(&dir)?;
-    let child = until(start(&mut run("--verbose")), "read-warm", 1);
+    // Each round starts a server: what a look at all processes comes too late for in one is there in another.
+    let child = until(start(&mut run("20", "--verbose")), "read-warm", 1);
     // This run's memcached works in its directory, by which it is told from others.
     let of_this =
         |line: &&String| line.contains("memcached") && line.contains("-s ") && !line.contains("__supervise");
@@ -206,10 +208,14 @@ fn killed() -> Outcome {
     };
     let begin = uptime();
     let socket = loop {
+        // Held still until it is killed, or the server could end before its socket is looked at.
+        send(&child, Signal::STOP);
         if let Some(socket) = socket() {
             break socket;
         }
-        assert!(uptime() - begin < Duration::from_secs(30), "{:#?}", command_lines());
+        send(&child, Signal::CONT);
+        assert!(uptime() - begin < Duration::from_secs(60), "{:#?}", command_lines());
+        std::thread::sleep(Duration::from_millis(5));
     };
     let private = socket.parent().ok_or("no directory")?;
     assert!(socket.as_os_str().len() <= 107, "{}", socket.display());
@@ -218,7 +224,7 @@ fn killed() -> Outcome {
     send(&child, Signal::KILL);
     wait(child);
     std::fs::remove_dir_all(work.path("out"))?;
-    finish(&mut run("--quiet")).ended(0);
+    finish(&mut run("1", "--quiet")).ended(0);
     assert!(!private.exists(), "{} is left", private.display());
     let left = beside_the_way(&work, "tmp", &[tmp.as_path()]);
     assert!(left.is_empty(), "{left:?}");

@@ -10,7 +10,9 @@ use blobwise::corpus::CorpusId;
 use blobwise::host::disk::{FileSystem, fragments};
 use blobwise::host::machine;
 use blobwise::judge::ranking::is_alone;
+use blobwise::judge::summary::summarize;
 use blobwise::plan::{OneOrMany, PlanText};
+use blobwise::records::Records;
 use blobwise::result::compared::{self, ComparisonReport};
 use blobwise::result::{
     AgedImage, Cell, Claim, ClaimVerdict, CurveFigure, Reason, ReferenceRole, RunResult, Status, StepCurve,
@@ -196,7 +198,7 @@ fn two_classes() -> Outcome {
          --phases fill,read-warm,overwrite --out out"
     );
     let said = work.say(&line).ended(0);
-    let result = RunResult::load(&work.path("out"))?;
+    let result = without_harness(&RunResult::load(&work.path("out"))?)?;
     assert_eq!(result.results.len(), 9);
     for cell in &result.results {
         let is_careful = cell.store == careful;
@@ -264,6 +266,13 @@ fn judged_anew(work: &Work) -> Outcome {
     Ok(())
 }
 
+/// A run judged as if the harness took nothing: of reads as small as here it may be so much on a busy machine that they are not ranked.
+fn without_harness(result: &RunResult) -> Result<RunResult, Failed> {
+    let mut records = Records { complete: true, ..Records::resume(result.clone()) };
+    records.harness.null_ns.clear();
+    Ok(summarize(&result.plan.design(&records.candidates)?, &records)?)
+}
+
 /// Two candidates of a store in phases that say how reads are grouped, and in one that leaves it to the candidate.
 fn one_transaction() -> Outcome {
     let work = Work::new();
@@ -293,12 +302,13 @@ fn one_transaction() -> Outcome {
     assert_eq!(files.reason.as_deref(), Some("no transaction that several reads could be in"));
     assert_eq!(cell("null", "one").status, Status::Measured);
     // Where the candidate alone says so, it shares no ranking with those that do otherwise.
+    let ranked = without_harness(&result)?;
     let shared = |phase: &str| {
-        let pairs = result.comparisons.iter().filter(|pair| pair.against == ReferenceRole::Best);
+        let pairs = ranked.comparisons.iter().filter(|pair| pair.against == ReferenceRole::Best);
         pairs.filter(|pair| pair.phase == phase && (pair.store == in_one || pair.reference == in_one)).count()
     };
     assert_eq!(shared("candidates"), 0);
-    assert!(shared("one") > 0, "{:#?}", result.comparisons);
+    assert!(shared("one") > 0, "{:#?}", ranked.comparisons);
     for words in [
         "each: warm, each read a transaction of its own",
         "one: warm, all reads of a worker in one transaction",
@@ -404,14 +414,26 @@ fn budget_is_too_small() -> Outcome {
 
 /// Whatever the machine has to do beside it: too little, too little for two rounds, perhaps enough.
 fn budget_is_kept() -> Outcome {
+    let seconds = |work: &Work, line: &str| {
+        let begun = machine::uptime();
+        let said = work.say(line);
+        (said, (machine::uptime() - begun).as_secs_f64())
+    };
     for budget in [2.0, 8.0, 20.0] {
         let work = Work::new();
-        let begun = machine::uptime();
+        // What the machine takes now to start, to remove what was made and to write reports, by a program that is not optimised.
+        let little =
+            "run --stores files/hashed --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out little";
+        let (said, beside) = seconds(&work, little);
+        said.ended(0);
         let stores = "files/hashed,files/flat,sqlite,lmdb,redb,fjall,memory";
-        let said = work.say(&format!("run --stores {stores} --budget {budget}s --quiet --out out"));
-        let took = (machine::uptime() - begun).as_secs_f64();
-        // What is under way is ended and removed, and the reports are written by a program that is not optimised.
-        assert!(took < budget * 1.25 + 5.0, "a budget of {budget} s took {took:.1} s: {said:?}");
+        let (said, took) =
+            seconds(&work, &format!("run --stores {stores} --budget {budget}s --quiet --out out"));
+        let most = budget * 1.25 + (10.0 * beside).max(5.0);
+        assert!(
+            took < most,
+            "a budget of {budget} s took {took:.1} s, and beside it {beside:.1} s: {said:?}"
+        );
         if said.code != Some(0) {
             let said = said.refused(&["a budget of ", "is too small for what was asked for"]);
             let enough = said.stderr.split("`--budget ").nth(1).and_then(|text| text.split('m').next());
@@ -893,7 +915,7 @@ fn reported_where_nothing_runs() -> Outcome {
         }
     }
     // Nor is there any program.
-    let nowhere = |line: &str| finish(work.blobwise(line).env("PATH", "")).ended(0);
+    let nowhere = |line: &str| finish(work.blobwise(line).env("PATH", ""));
     work.say("report small large --out both").ended(0);
     let judged = |out: &str| -> Result<String, Failed> {
         let result = RunResult::load(&work.path(out))?;
@@ -901,16 +923,20 @@ fn reported_where_nothing_runs() -> Outcome {
         let text = serde_json::to_string(&(claims, comparisons, &result.answer, &result.warnings))?;
         Ok(elsewhere(&text, 2, NOT_HAD, MEASURED))
     };
-    let compared = work.say("compare small small --threshold 50%").ended(0);
-    assert_eq!(nowhere("compare small small --threshold 50%").stdout, compared.stdout);
+    // Where the machine is so busy that the harness is too much of every read there is nothing to compare, wherever that is done.
+    let compared = work.say("compare small small --threshold 50%");
+    assert!(matches!(compared.code, Some(0 | 3)), "{compared:?}");
+    let code = compared.code.ok_or("no exit code")?;
+    assert_eq!(nowhere("compare small small --threshold 50%").ended(code).stdout, compared.stdout);
     for candidates in [1, 2] {
-        nowhere(&format!("report small-{candidates} large-{candidates} --out there-{candidates}"));
+        nowhere(&format!("report small-{candidates} large-{candidates} --out there-{candidates}")).ended(0);
         assert_eq!(
             judged(&format!("there-{candidates}"))?,
             judged("both")?,
             "{candidates} candidates that cannot run"
         );
-        let there = nowhere(&format!("compare small-{candidates} small-{candidates} --threshold 50%")).stdout;
+        let line = format!("compare small-{candidates} small-{candidates} --threshold 50%");
+        let there = nowhere(&line).ended(code).stdout;
         // Each of them names its directory.
         let there = there.replace(&format!("small-{candidates},"), "small,");
         let figures = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();

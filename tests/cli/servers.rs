@@ -17,7 +17,7 @@ use crate::opening;
 use crate::places::{mounted_beside, no_mounts};
 use crate::program::{Outcome, Work, finish, missing, needing};
 use crate::results::collapse_whitespace;
-use crate::signals::{run_until, send, wait};
+use crate::signals::{run_until, send, until, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
 use crate::trials::Trial;
 
@@ -560,27 +560,34 @@ fn processes(path: &Path) -> Vec<(Pid, String)> {
     found
 }
 
-/// A run with a private server that has begun to read in its first round.
-fn reading(work: &Work, store: &str) -> Child {
+/// A run with a private server that has begun to read in its first round, and the server's processes. It is held still, and reads half a
+/// second, so that it has not got further before somebody looks.
+fn reading(work: &Work, store: &str) -> (Child, Vec<(Pid, String)>) {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = format!(
-        "run --stores {store},files/hashed --blobs 40 --rounds 2 --phases fill,read-warm --verbose --dir place --out out --seed 3"
+        "run --stores {store},files/hashed --corpus fixed:10kB --blobs 300 --rounds 2 --phases fill,read-warm --verbose --dir place \
+         --out out --seed 3"
     );
     // Of two candidates in a seeded order one is the server's: whichever it is, it has begun when two have.
     let mut child = run_until(work, &line, "read-warm", 1);
-    if processes(&work.path("place")).is_empty() {
-        child = crate::signals::until(child, "read-warm", 1);
+    loop {
+        send(&child, Signal::STOP);
+        let servers = processes(&work.path("place"));
+        if !servers.is_empty() {
+            return (child, servers);
+        }
+        send(&child, Signal::CONT);
+        child = until(child, "read-warm", 1);
     }
-    child
 }
 
 fn dies() -> Outcome {
     let work = Work::new();
-    let child = reading(&work, "postgres/bytea");
-    let servers = processes(&work.path("place"));
+    let (child, servers) = reading(&work, "postgres/bytea");
     let is_postmaster = |command: &str| command.contains("/postgres -D") && !command.contains("supervise");
     let server = servers.iter().find(|(_, command)| is_postmaster(command)).unwrap();
     kill_process(server.0, Signal::KILL).unwrap();
+    send(&child, Signal::CONT);
     let said = wait(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
     let status = |store: &str| result.candidate(store).map(|candidate| candidate.status);
@@ -670,9 +677,7 @@ fn indexes(store: &str) -> Outcome {
 
 fn killed(store: &str) -> Outcome {
     let work = Work::new();
-    let child = reading(&work, store);
-    let servers = processes(&work.path("place"));
-    assert!(!servers.is_empty(), "no server runs");
+    let (child, servers) = reading(&work, store);
     // What is named there outlives its processes and is found by nobody.
     for (pid, command) in servers {
         let maps =
@@ -682,7 +687,7 @@ fn killed(store: &str) -> Outcome {
     }
     send(&child, Signal::KILL);
     wait(child);
-    for _ in 0..150 {
+    for _ in 0..600 {
         if processes(&work.path("place")).is_empty() {
             let again =
                 "run --stores memory --blobs 5 --rounds 1 --phases fill --quiet --dir place --out again";

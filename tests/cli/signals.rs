@@ -103,6 +103,29 @@ pub fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
+/// Looks at something while the run is held still, so that it cannot go on meanwhile, however long the look takes.
+pub fn held<T>(child: &Child, look: impl FnOnce() -> T) -> T {
+    send(child, Signal::STOP);
+    let seen = look();
+    send(child, Signal::CONT);
+    seen
+}
+
+/// Kills a run that has just said `line`, where there is something that it leaves. Between two visits, in which it may be by now, there
+/// is nothing: then it goes on until it says `line` again.
+pub fn kill_amid(mut child: Child, line: &str, leaves: impl Fn() -> bool) {
+    loop {
+        send(&child, Signal::STOP);
+        if leaves() {
+            send(&child, Signal::KILL);
+            wait(child);
+            return;
+        }
+        send(&child, Signal::CONT);
+        child = until(child, line, 1);
+    }
+}
+
 pub fn wait(child: Child) -> Said {
     Said::from_output(&child.wait_with_output().unwrap())
 }
@@ -257,26 +280,30 @@ fn killed_in_the_pilot() -> Outcome {
 
 /// The visit that is under way when the budget is spent is ended, and no part of a round is kept.
 fn stood_still() -> Outcome {
-    const BUDGET: u64 = 30;
+    // A slow machine that is busy needs some of it to come to the second round.
+    const BUDGET: Duration = Duration::from_secs(50);
     // Within the first round, or at the latest in the second; within the second, or at the latest in the third.
     for (reads, rounds_most) in [(1, 1), (4, 2)] {
         let work = prepared();
         let run = format!(
             "run --files files --stores files/hashed,sqlite --phases fill,read-warm,range-head,delete-half \
-             --budget {BUDGET}s --verbose --dir place --out out"
+             --budget {}s --verbose --dir place --out out",
+            BUDGET.as_secs()
         );
+        let begun = machine::uptime();
         let child = run_until(&work, &run, "read-warm", reads);
-        send(&child, Signal::STOP);
-        std::thread::sleep(Duration::from_secs(BUDGET));
-        send(&child, Signal::CONT);
+        // The run began a moment later.
+        let over = begun + BUDGET + Duration::from_secs(3);
+        held(&child, || std::thread::sleep(over.saturating_sub(machine::uptime())));
         let goes_on = machine::uptime();
         let said = wait(child);
-        let took = (machine::uptime() - goes_on).as_secs_f64();
-        // What is under way is ended and removed, and the reports are written by a program that is not optimised.
-        assert!(took < 10.0, "it took {took:.1} s more");
+        let took = machine::uptime() - goes_on;
+        // What is under way is ended and removed, and reports are written, which takes a busy machine seconds. The rounds that were planned
+        // would take most of another budget.
+        assert!(took < BUDGET / 2, "it took {took:?} more");
         assert_eq!(work.names("place"), ["theirs"]);
         if reads == 1 && said.code == Some(2) {
-            said.refused(&["a budget of 30 s is too small", "visits of round 1"]);
+            said.refused(&["a budget of 50 s is too small", "visits of round 1"]);
             continue;
         }
         let said = said.ended(0);
@@ -383,7 +410,7 @@ fn groups() -> Vec<std::path::PathBuf> {
 
 /// The kernel frees their loop devices, and the next run removes their files.
 fn killed_images() -> Outcome {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(60);
     let work = prepared();
     let place = work.path("place").canonicalize()?.display().to_string();
     let attached = || -> Vec<String> {
@@ -423,7 +450,7 @@ fn killed_groups() -> Outcome {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| name.starts_with("blobwise-") && name.contains(&part)).collect()
     };
-    assert!(!of_the_killed().is_empty(), "the run has no group");
+    assert!(!held(&killed, &of_the_killed).is_empty(), "the run has no group");
     killed.kill().and_then(|()| killed.wait()).unwrap();
     // Its server ends a moment later, and the kernel keeps a group as long. Any run removes it, those of other trials too.
     let mut tries = 0;

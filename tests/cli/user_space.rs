@@ -8,7 +8,7 @@ use std::process::Command;
 use blobwise::result::{RunResult, Status};
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Work, missing, needing, start};
+use crate::program::{BLOBWISE, Outcome, Work, missing, needing, start_in_step};
 use crate::signals::{run_until, send, until, wait};
 use crate::trials::Trial;
 
@@ -168,7 +168,7 @@ fn keeps_its_mark() -> Outcome {
         work.command(BLOBWISE)
     };
     command.args(line.split_whitespace()).args(["--verbose", "--out", "out"]);
-    let child = until(start(&mut command), "fill", 1);
+    let child = until(start_in_step(&mut command), "fill", 1);
     let name = work.names("place").pop().ok_or("no directory of the run")?;
     std::fs::set_permissions(work.path("place"), PermissionsExt::from_mode(0o555))?;
     let said = wait(child);

@@ -6,8 +6,8 @@
 # Starts the program on h1 to hN by Open MPI, whose agent enters the namespace where it would call ssh. h3 cannot see HOME.
 # SERVERS are `redis`, or `postgres weed nginx`, where nginx passes requests on to weed and caches blobs that were read. REDIS,
 # POSTGRES, INITDB, WEED and NGINX name their programs. The servers' directory and passwords end with them, and only these hosts
-# can reach them. Each host knows `server` by that name. `far` puts 2 ms between h2 and its port 6379 by PROXY; `slow` limits what
-# h3 receives to 20 Mbit/s; `ahead` sets the clock that counts since boot an hour ahead on h3.
+# can reach them. Each host knows `server` by that name. `far` puts 20 ms between h2 and its port 6379 by PROXY; `slow` limits what
+# h3 receives to 5 Mbit/s; `ahead` sets the clock that counts since boot an hour ahead on h3.
 set -euo pipefail
 home="$1" hosts="$2" servers="$3"
 shift 3
@@ -42,9 +42,9 @@ done
 as_nobody() { ip netns exec server unshare --ipc --user --map-user=65534 --map-group=65534 "$@"; }
 answers() { (exec 3<>"/dev/tcp/10.0.0.9/$1") 2>/dev/null; }
 export -f answers
-# NAME PORT: waits for a server in `server`, for half a minute at most.
+# NAME PORT: waits for a server in `server`, for some minutes at most.
 ready() {
-    for _ in $(seq 600); do
+    for _ in $(seq 2400); do
         ip netns exec server bash -c "answers $2" && return
         sleep 0.05
     done
@@ -133,11 +133,11 @@ END
 }
 
 far() {
-    ip netns exec h2 "$PROXY" proxy 6379 10.0.0.9:6379 2 &
+    ip netns exec h2 "$PROXY" proxy 6379 10.0.0.9:6379 20 &
     echo '127.0.0.1 server' >/run/tmp/hosts.h2
 }
 
-slow() { tc -n switch qdisc add dev p3 root tbf rate 20mbit burst 16kb latency 1s; }
+slow() { tc -n switch qdisc add dev p3 root tbf rate 5mbit burst 16kb latency 1s; }
 
 ahead() { export AHEAD='--time --monotonic 3600 --boottime 3600 --fork --kill-child'; }
 

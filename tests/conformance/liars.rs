@@ -131,7 +131,7 @@ const LIARS: &[Liar] = &[
 ];
 
 /// How long a process that was left behind sleeps: it ends by itself after the timeouts of all checks.
-const LEFT_SECONDS: &str = "20";
+const LEFT_SECONDS: &str = "60";
 
 static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embedded));
 static FILES: LazyLock<Adapter> = LazyLock::new(|| adapter("files/liar", Kind::Files));

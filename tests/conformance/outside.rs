@@ -167,7 +167,7 @@ fn peer_url() -> Result<String> {
 impl Peer {
     /// Starts a stand-in. Without arguments it identifies itself truthfully; with `as-mongodb` it claims to be MongoDB.
     pub fn start(words: &[&str]) -> Result<Peer> {
-        const PATIENCE: Duration = Duration::from_secs(30);
+        const PATIENCE: Duration = Duration::from_secs(120);
         let (java, classes) = peer_program()?;
         let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
         let launch = Launch::new(&java, place.path())

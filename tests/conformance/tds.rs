@@ -57,14 +57,14 @@ fn peer(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Peer {
     Peer::new(move |asked| opening(asked).unwrap_or_else(|| script(asked)))
 }
 
-/// Opens a store in the peer with a timeout of one second for an op.
+/// Opens a store in the peer with a timeout of three seconds for an op, which one of the trials waits for.
 fn open(
     adapter: &'static Adapter,
     url: &str,
     dir: &std::path::Path,
 ) -> blobwise::store::Result<Box<dyn Store>> {
     let (common, options) = (Common::new(dir.to_owned()), opening::options_at(adapter, url));
-    (adapter.open)(&Setup { op_timeout: Duration::from_secs(1), ..opening::small(dir, &common, &options) })
+    (adapter.open)(&Setup { op_timeout: Duration::from_secs(3), ..opening::small(dir, &common, &options) })
 }
 
 fn place() -> Result<tempfile::TempDir> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blobwise::doctor::report::DoctorReport;
 use blobwise::host::server::Server;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, start};
 use crate::report;
@@ -57,7 +57,7 @@ impl Drop for Load {
 pub fn has_looked_once(doctor: &Child) {
     let file = format!("/proc/{}/syscall", doctor.id());
     let sleeps = [libc::SYS_clock_nanosleep, libc::SYS_nanosleep].map(|number| format!("{number} "));
-    for _ in 0..600 {
+    for _ in 0..2400 {
         let call = std::fs::read_to_string(&file).unwrap_or_default();
         if sleeps.iter().any(|sleep| call.starts_with(sleep)) {
             return;
@@ -79,7 +79,10 @@ pub fn dies_between_looks(work: &Work, server: &mut Server, url: &str) -> Outcom
 pub fn ends_between_looks(doctor: &mut Command, end: impl FnOnce()) -> Outcome {
     let child = start(doctor);
     has_looked_once(&child);
+    // Held still until then, or it could look again before the end, which may take seconds.
+    kill_process(Pid::from_child(&child), Signal::STOP)?;
     end();
+    kill_process(Pid::from_child(&child), Signal::CONT)?;
     let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);

@@ -223,9 +223,9 @@ fn give(from: &TcpStream, mut to: &TcpStream, receiver: &Receiver<DelayedPiece>,
 mod tests {
     use super::*;
 
-    const ROUND_TRIP: Duration = Duration::from_millis(60);
-    /// How late a thread may wake on a busy machine, in the best of several attempts.
-    const LATE: Duration = Duration::from_millis(29);
+    const ROUND_TRIP: Duration = Duration::from_millis(120);
+    /// How late threads may wake on a busy machine, in the best of several attempts: less than one way takes.
+    const LATE: Duration = Duration::from_millis(59);
     const ATTEMPTS: usize = 12;
 
     /// Starts a server that handles each connection with `serve`, and a proxy in front of it.
@@ -290,14 +290,14 @@ mod tests {
         stream.write_all(&vec![1; MANY_BYTES]).unwrap();
     }
 
-    /// A window of 256 KiB, a usual socket buffer, would let through 2.6 MB/s at this distance.
+    /// A window of 256 KiB, a usual socket buffer, would be passed on once a round trip, and would take 51 s at this distance.
     #[test]
     fn distance_does_not_cap_throughput() {
-        let proxy = proxied(Duration::from_millis(100), pour);
+        let proxy = proxied(Duration::from_millis(400), pour);
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
         let mut bytes = Vec::with_capacity(MANY_BYTES);
         let took = time(|| assert_eq!(stream.read_to_end(&mut bytes).unwrap(), MANY_BYTES));
-        assert!(took < Duration::from_secs(6), "{MANY_BYTES} B took {took:?}");
+        assert!(took < Duration::from_secs(25), "{MANY_BYTES} B took {took:?}");
         assert_eq!(proxy.passed().down_bytes, MANY_BYTES as u64);
     }
 

@@ -308,10 +308,15 @@ mod tests {
 
     use super::*;
 
-    /// A connection to a peer that runs this function.
+    /// A connection to a peer that runs this function, which is waited for as long as it takes.
     fn with_peer(peer: impl FnOnce(UnixStream) + Send + 'static) -> Wire {
+        with_patience(Duration::from_secs(60), peer)
+    }
+
+    /// A connection to a peer that is waited for at each read for so long.
+    fn with_patience(patience: Duration, peer: impl FnOnce(UnixStream) + Send + 'static) -> Wire {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        ours.set_read_timeout(Some(patience)).unwrap();
         std::thread::spawn(move || peer(theirs));
         Wire::upon(Stream::Unix(ours))
     }
@@ -367,7 +372,7 @@ mod tests {
     #[test]
     fn a_silent_server_is_told_apart_from_a_wrong_one() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
-        let mut wire = with_peer(move |mut peer| {
+        let mut wire = with_patience(Duration::from_secs(2), move |mut peer| {
             peer.write_all(b"VA 2\r\nxyz\r\n").unwrap();
             ended.recv().ok();
         });

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use crate::engine::work::resolved;
 
-    /// Listens to a process that begins two phases, the second after `first`, and ends a second later; `None` for the second if the
+    /// Listens to a process that begins two phases, the second after `first`, and ends two seconds later; `None` for the second if the
     /// first was the last. Those with limited memory may take `planned`.
     fn heard(phases: [Option<&str>; 2], first: Duration, planned: Option<Duration>) -> ListeningEnd {
         let (reader, mut writer) = std::io::pipe().unwrap();
@@ -269,7 +269,7 @@ mod tests {
             phase.map_or(VisitMessage::PhasesOver, |phase| VisitMessage::Begins(phase.to_owned()))
         });
         let speaker = std::thread::spawn(move || {
-            for (said, pause) in phases.into_iter().zip([first, Duration::from_secs(1)]) {
+            for (said, pause) in phases.into_iter().zip([first, Duration::from_secs(2)]) {
                 let line = serde_json::to_string(&said).unwrap();
                 writer.write_all(format!("{line}\n").as_bytes()).ok();
                 std::thread::sleep(pause);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_phase_that_does_not_end_is_given_up_where_there_is_a_limit() {
-        let short = Duration::from_millis(300);
+        let short = Duration::from_millis(600);
         let soon = short / 100;
         // The limit applies to one phase, even if both phases together take longer, and to nothing after the last one.
         for next in [Some("read-warm"), None] {

@@ -49,32 +49,45 @@ impl Drop for SetOnDrop<'_> {
 mod tests {
     use super::*;
 
-    /// Returns whether work of half a second was told to stop. It begins at once, or never if not `begins`.
-    fn is_stopped(patience: Option<Duration>, until: Option<Duration>, stop: bool, begins: bool) -> bool {
+    const LONG: Duration = Duration::from_secs(60);
+    /// How long work lasts that is told to stop, at most, and that is not.
+    const TOLD: Duration = LONG;
+    const NOT_TOLD: Duration = LOOK.saturating_mul(10);
+
+    /// Returns whether work that lasts so long was told to stop. It begins at once, or never if not `begins`.
+    fn is_stopped(
+        lasts: Duration,
+        (patience, until): (Option<Duration>, Option<Duration>),
+        stop: bool,
+        begins: bool,
+    ) -> bool {
         within(patience, until, &AtomicBool::new(stop), |stop, begin| {
             if begins {
                 begin();
             }
-            std::thread::sleep(LOOK * 10);
+            let end = machine::uptime() + lasts;
+            while !stop.load(Ordering::Relaxed) && machine::uptime() < end {
+                std::thread::sleep(LOOK);
+            }
             stop.load(Ordering::Relaxed)
         })
     }
 
     #[test]
     fn what_takes_too_long_since_it_began_or_is_stopped_is_told() {
-        let (short, long) = (Some(LOOK), Some(Duration::from_secs(60)));
-        assert!(is_stopped(short, None, false, true));
-        assert!(is_stopped(long, None, true, true));
-        assert!(is_stopped(long, None, true, false));
-        assert!(!is_stopped(long, None, false, true));
-        assert!(!is_stopped(short, None, false, false));
+        let (short, long) = ((Some(LOOK), None), (Some(LONG), None));
+        assert!(is_stopped(TOLD, short, false, true));
+        assert!(is_stopped(TOLD, long, true, true));
+        assert!(is_stopped(TOLD, long, true, false));
+        assert!(!is_stopped(NOT_TOLD, long, false, true));
+        assert!(!is_stopped(NOT_TOLD, short, false, false));
     }
 
     #[test]
     fn what_is_not_done_by_a_moment_is_told_before_it_begins_too() {
-        let soon = || Some(machine::uptime() + LOOK);
-        assert!(is_stopped(None, soon(), false, false));
-        assert!(is_stopped(Some(Duration::from_secs(60)), soon(), false, true));
-        assert!(!is_stopped(None, Some(machine::uptime() + Duration::from_secs(60)), false, true));
+        let after = |moment: Duration| Some(machine::uptime() + moment);
+        assert!(is_stopped(TOLD, (None, after(LOOK)), false, false));
+        assert!(is_stopped(TOLD, (Some(LONG * 2), after(LOOK)), false, true));
+        assert!(!is_stopped(NOT_TOLD, (None, after(LONG)), false, true));
     }
 }
