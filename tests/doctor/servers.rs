@@ -80,9 +80,9 @@ pub fn ends_between_looks(doctor: &mut Command, end: impl FnOnce()) -> Outcome {
     let child = start(doctor);
     has_looked_once(&child);
     // Held still until then, or it could look again before the end, which may take seconds.
-    kill_process(Pid::from_child(&child), Signal::STOP)?;
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     end();
-    kill_process(Pid::from_child(&child), Signal::CONT)?;
+    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
