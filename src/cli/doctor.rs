@@ -111,11 +111,11 @@ fn look(flags: &DoctorFlags) -> Result<SavedFacts> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(
         between >= Duration::from_secs(1),
-        "--for `{}` is too short: it is at least 1s, because figures are what changed in that time",
+        "--for: `{}` is too short: it is at least 1s, because figures are what changed in that time",
         flags.time
     );
     for dir in &flags.data_dir {
-        ensure!(dir.is_dir(), "--data-dir `{}` is no directory that can be seen from here", dir.display());
+        ensure!(dir.is_dir(), "--data-dir: `{}` is no directory that can be seen from here", dir.display());
     }
     if let Some(dir) = &flags.save {
         check_free(dir)?;

@@ -221,10 +221,11 @@ fn most(why: &(dyn std::error::Error + 'static)) -> &'static str {
     }
 }
 
-/// Why a value was rejected; clap writes a range as `0 is not in 1..=100`.
+/// Why a value was rejected; clap writes a range as `0 is not in 1..=100`, and one without a low end from -2^63 on.
 fn range(why: &str) -> String {
     let bounds = why.split_once(" is not in ").and_then(|(_, bounds)| bounds.split_once("..="));
-    bounds.map_or_else(|| format!(": {why}"), |(low, high)| format!(" is not between {low} and {high}"))
+    let Some((low, high)) = bounds else { return format!(": {why}") };
+    format!(" is not between {} and {high}", if low.starts_with('-') { "0" } else { low })
 }
 
 /// Words that begin with one minus: clap takes a negative value for a flag, and a flag of one letter for a value.
@@ -372,6 +373,8 @@ mod tests {
             ("blobwise run --age -1..8", "error: --age: `-1..8` is negative"),
             ("blobwise disk --rounds -1", "error: --rounds: `-1` is negative"),
             ("blobwise disk --rounds 0", "error: --rounds: `0` is not between 1 and 1000"),
+            ("blobwise crash --kills 100001", "error: --kills: `100001` is not between 0 and 100000"),
+            ("blobwise disk --on ,", "error: --on: `,`: it names nothing; leave the flag out"),
             ("blobwise crash --errors=0", "error: --errors: `0` is not between 1 and 1000"),
             ("blobwise run -q", "error: `-q` is no flag: flags are words, such as --help, which lists them"),
         ] {

@@ -55,7 +55,7 @@ pub use self::published::{
 };
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
 pub use self::resolve::{DEFAULT_BUDGET, Design, MIX_PHASES, durability_class};
-pub use self::selector::{split_label, split_list, split_pair};
+pub use self::selector::{some_names, split_label, split_list, split_pair};
 pub use crate::store::DeviceLimit;
 
 pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share, text_path};
@@ -116,8 +116,8 @@ pub fn unknown_plan(name: &str) -> anyhow::Error {
 /// Names in a list: stores, phases, file systems.
 type Names = Vec<String>;
 
-fn list(text: &str) -> Result<Names, std::convert::Infallible> {
-    Ok(split_list(text))
+fn list(text: &str) -> Result<Names> {
+    some_names(text).map(|text| split_list(&text))
 }
 
 optional_keys! {

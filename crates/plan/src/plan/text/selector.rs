@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 
 use crate::redact::without_passwords;
 use crate::store::COMMON;
@@ -76,6 +76,12 @@ pub fn split_list(text: &str) -> Vec<String> {
     parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
+/// Checks a flag that lists names. Fails if it names nothing: the default would be taken in its place.
+pub fn some_names(text: &str) -> Result<String> {
+    ensure!(!split_list(text).is_empty(), "it names nothing; leave the flag out");
+    Ok(text.to_owned())
+}
+
 /// Splits `name[option=value,...]` into the name and the options.
 pub fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
@@ -112,5 +118,9 @@ mod tests {
     #[test]
     fn lists_are_split_outside_brackets_only() {
         assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
+        assert_eq!(some_names("a,b,").unwrap(), "a,b,");
+        for nothing in ["", ",", " , "] {
+            assert!(some_names(nothing).is_err(), "{nothing}");
+        }
     }
 }
