@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::redact::without_passwords;
 use crate::store::COMMON;
@@ -88,7 +88,13 @@ pub fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     let inner = rest
         .strip_suffix(']')
         .ok_or_else(|| anyhow!("`{}` lacks its closing bracket", without_passwords(label)))?;
-    let options = split_list(inner).iter().map(|pair| split_pair(pair)).collect::<Result<_>>()?;
+    let mut options = BTreeMap::new();
+    for pair in split_list(inner) {
+        let (option, value) = split_pair(&pair)?;
+        if options.insert(option, value).is_some() {
+            bail!("`{}` sets an option twice", without_passwords(label));
+        }
+    }
     Ok((name.trim(), options))
 }
 
@@ -118,6 +124,7 @@ mod tests {
     #[test]
     fn lists_are_split_outside_brackets_only() {
         assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
+        assert!(split_label("a[b=1,c=2]").is_ok() && split_label("a[b=1,b=2]").is_err());
         assert_eq!(some_names("a,b,").unwrap(), "a,b,");
         for nothing in ["", ",", " , "] {
             assert!(some_names(nothing).is_err(), "{nothing}");
