@@ -262,7 +262,7 @@ fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
 const MOST: u64 = 64 << 20;
 
 fn read(file: &Path) -> Result<CrashReport> {
-    let text = input::read_text(file, MOST)?;
+    let text = input::read_text(file, MOST).with_context(|| format!("cannot read `{}`", file.display()))?;
     let report: CrashReport = serde_json::from_str(&text)
         .with_context(|| format!("`{}` is nothing that `blobwise crash --json` writes", file.display()))?;
     if report.schema != CRASH_SCHEMA {
@@ -285,7 +285,8 @@ fn write_pages(flags: &CrashFlags, reports: &[CrashReport]) -> Result<()> {
 /// Reads the existing page, whose manual additions are kept.
 fn earlier(file: &Path) -> Result<Option<String>> {
     let is_page = std::fs::metadata(file).is_ok_and(|found| found.is_file());
-    is_page.then(|| input::read_text(file, MOST)).transpose()
+    let read = is_page.then(|| input::read_text(file, MOST)).transpose();
+    read.with_context(|| format!("cannot read `{}`", file.display()))
 }
 
 /// Command line without output files and working directory.

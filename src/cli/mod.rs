@@ -198,7 +198,9 @@ fn rejected_value(error: &clap::Error) -> Option<String> {
         _ => None,
     };
     let (flag, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
-    let flag = flag.split([' ', '[']).next().filter(|name| !name.is_empty()).unwrap_or(flag);
+    // `--errors[=<N>]` is a flag, `[RUN]...` and `<SHELL>` are none.
+    let name = flag.split([' ', '[']).next().filter(|name| name.starts_with("--"));
+    let flag = name.unwrap_or_else(|| flag.trim_matches(['[', ']', '<', '>', '.']));
     let why = match (error.get(ContextKind::ValidValue), error.source()) {
         (Some(ContextValue::Strings(known)), _) if !known.is_empty() && !value.is_empty() => {
             unknown("value", value, known.iter().map(String::as_str)).to_string()
@@ -207,7 +209,7 @@ fn rejected_value(error: &clap::Error) -> Option<String> {
             format!("`{value}` is not a whole number from 0 on{}", most(why))
         }
         (_, Some(why)) if why.is::<ParseFloatError>() => format!("`{value}` is not a number"),
-        (_, Some(why)) => format!("`{value}`{}", range(&why.to_string())),
+        (_, Some(why)) => rejection(value, &why.to_string()),
         (_, None) => return None,
     };
     Some(format!("error: {flag}: {why}"))
@@ -222,10 +224,15 @@ fn most(why: &(dyn std::error::Error + 'static)) -> &'static str {
 }
 
 /// Why a value was rejected; clap writes a range as `0 is not in 1..=100`, and one without a low end from -2^63 on.
-fn range(why: &str) -> String {
+fn rejection(value: &str, why: &str) -> String {
     let bounds = why.split_once(" is not in ").and_then(|(_, bounds)| bounds.split_once("..="));
-    let Some((low, high)) = bounds else { return format!(": {why}") };
-    format!(" is not between {} and {high}", if low.starts_with('-') { "0" } else { low })
+    match bounds {
+        Some((low, high)) => {
+            format!("`{value}` is not between {} and {high}", if low.starts_with('-') { "0" } else { low })
+        }
+        None if why.starts_with(&format!("`{value}`")) => why.to_owned(),
+        None => format!("`{value}`: {why}"),
+    }
 }
 
 /// Words that begin with one minus: clap takes a negative value for a flag, and a flag of one letter for a value.
@@ -376,6 +383,7 @@ mod tests {
             ("blobwise crash --kills 100001", "error: --kills: `100001` is not between 0 and 100000"),
             ("blobwise disk --on ,", "error: --on: `,`: it names nothing; leave the flag out"),
             ("blobwise crash --errors=0", "error: --errors: `0` is not between 1 and 1000"),
+            ("blobwise report last", "error: RUN: `last`: the newest run is LAST, the one before it LAST~1"),
             ("blobwise run -q", "error: `-q` is no flag: flags are words, such as --help, which lists them"),
         ] {
             assert_eq!(said(line), wanted, "{line}");

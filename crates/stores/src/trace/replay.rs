@@ -159,6 +159,12 @@ impl Replay {
         files: Option<Arc<PathIndex>>,
         progress: &mut dyn FnMut(Reading),
     ) -> Result<Replay> {
+        let is_other = file.path.metadata().is_ok_and(|of| !of.is_file() && !of.is_dir());
+        ensure!(
+            !is_other,
+            "`{}` is a pipe or a device, and a run reads its log more than once: write it to a file first",
+            file.path.display()
+        );
         let reader = LogReader::open(&file.path, file.format, file.columns.as_deref())?.with_files(files);
         let bounds = Bounds { bad_share_max: file.bad_share_max, ..Bounds::default() };
         Replay::bounded(reader, selection, bounds, progress)
