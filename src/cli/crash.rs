@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::out::{check_file, print_beside, write_file};
+use super::out::{check_files, print_beside, write_file};
 use super::progress::ProgressBar;
 use super::run::{values_of, with_members};
 use super::signals::Signals;
@@ -203,7 +203,7 @@ fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) 
 }
 
 pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
-    flags.files().into_iter().flatten().try_for_each(|file| check_file(file))?;
+    check_files(&flags.files())?;
     if let Some(earlier) = &flags.again {
         return again(flags, &split_list(earlier));
     }

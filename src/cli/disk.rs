@@ -10,7 +10,7 @@ use jiff::Zoned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::out::{check_file, print_beside, write_file};
+use super::out::{check_files, print_beside, write_file};
 use super::prices::dated;
 use super::progress::ProgressBar;
 use super::signals::Signals;
@@ -447,7 +447,7 @@ fn claim(path: &Path) -> Result<File> {
 
 pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
     let files = [&flags.json, &flags.html, &flags.bonnie_out];
-    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
+    check_files(&files)?;
     let wanted = DiskTestRequest::from_flags(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();

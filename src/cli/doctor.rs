@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::out::{check_file, print_beside, write_file};
+use super::out::{check_files, check_writable, print_beside, write_file};
 use super::{CommandOutcome, eprint};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{SavedFacts, check_free};
@@ -85,7 +85,7 @@ pub fn main(flags: &DoctorFlags) -> Result<CommandOutcome> {
         None => LeastAges::default(),
     };
     let files = [&flags.json, &flags.html];
-    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
+    check_files(&files)?;
     let old = flags.against.as_deref().map(SavedFacts::load).transpose().context("--against")?;
     let saved = match &flags.from {
         Some(dir) => SavedFacts::load(dir).context("--from")?,
@@ -119,6 +119,7 @@ fn look(flags: &DoctorFlags) -> Result<SavedFacts> {
     }
     if let Some(dir) = &flags.save {
         check_free(dir)?;
+        check_writable("--save", dir)?;
     }
     let targets: Result<Vec<Target>> =
         urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();
