@@ -178,6 +178,9 @@ fn rate(rate: &Rate) -> String {
 }
 
 fn plan(log: &Description) -> String {
+    if log.objects == 0.0 {
+        return "\nit has no request that a run could replay\n".to_owned();
+    }
     format!(
         "\nthe nearest synthetic plan (set --memory to what your server has: the log does not say)\n  {}\n",
         log.plan
