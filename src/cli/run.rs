@@ -264,6 +264,9 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     if flags.keys.durability.is_some() {
         check_class(&plan)?;
     }
+    if flags.keys.arrivals.is_some() {
+        check_arrivals(&plan)?;
+    }
     check_parent(&plan.dir)?;
     match &flags.out {
         Some(out) => check_out(out)?,
@@ -504,6 +507,17 @@ fn check_class(plan: &Plan) -> Result<()> {
         .any(|candidate| (only_baselines || !candidate.is_baseline()) && has(candidate));
     if !any_has {
         bail!("no store of this run has the durability class `{}`", plan.durability.name());
+    }
+    Ok(())
+}
+
+/// Rejects a spacing of ops where none is offered at a rate. Work of other kinds may have rates of its own.
+fn check_arrivals(plan: &Plan) -> Result<()> {
+    let is_open = |phase: &Phase| phase.climbs() || phase.load().is_none_or(|load| load.rate.is_some());
+    if plan.rate.is_none() && !plan.phases.iter().any(is_open) {
+        bail!(
+            "--arrivals: is of ops at a rate, and this run has none: add --rate or --limit, or leave it out"
+        );
     }
     Ok(())
 }

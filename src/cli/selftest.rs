@@ -38,7 +38,7 @@ pub struct SelftestFlags {
     /// Compare these stores with themselves [default: files/hashed,sqlite]
     ///
     /// With --aa; names as in `blobwise run`
-    #[arg(long, value_name = "LIST", requires = "aa", value_parser = some_names)]
+    #[arg(long, value_name = "LIST", requires = "aa", conflicts_with = "ab", value_parser = some_names)]
     stores: Option<String>,
     /// Make this many comparisons of each store, or rounds
     ///
