@@ -184,10 +184,10 @@ fn rounded(percent: f64) -> f64 {
 
 /// Parser of a path in a flag. Plans and results store paths as text.
 pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|path| {
-        path.into_string()
-            .map(PathBuf::from)
-            .map_err(|_name| "its name is not UTF-8, and results keep it as text")
+    OsStringValueParser::new().try_map(|path| match path.into_string() {
+        Ok(path) if path.is_empty() => Err("it is empty; `.` is the current directory"),
+        Ok(path) => Ok(PathBuf::from(path)),
+        Err(_name) => Err("its name is not UTF-8, and results keep it as text"),
     })
 }
 
