@@ -463,7 +463,12 @@ impl Requests {
     }
 
     fn replay(mut self, selection: &Selection, bad: u64) -> Result<Replay> {
-        ensure!(!self.steps.is_empty(), "it has no request that can be replayed{}", self.left_out(bad, 0, 0));
+        let of = if selection.share.is_some_and(|share| share < 1.0) { "this --sample of it" } else { "it" };
+        ensure!(
+            !self.steps.is_empty(),
+            "{of} has no request that can be replayed{}",
+            self.left_out(bad, 0, 0)
+        );
         let sizes = self.sizes()?;
         let named = self.ids.len();
         let (chosen, too_large) = self.chosen(&sizes, selection);
