@@ -506,7 +506,7 @@ fn check_class(plan: &Plan) -> Result<()> {
         .iter()
         .any(|candidate| (only_baselines || !candidate.is_baseline()) && has(candidate));
     if !any_has {
-        bail!("no store of this run has the durability class `{}`", plan.durability.name());
+        bail!("--durability: no store of this run has the class `{}`", plan.durability.name());
     }
     Ok(())
 }

@@ -77,12 +77,17 @@ fn first_bad(counts: &Counts) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
+/// A number of things in a few digits: `1 request`, `58.2k requests`.
+fn many(number: f64, thing: &str) -> String {
+    format!("{} {thing}{}", units::count(number), if number == 1.0 { "" } else { "s" })
+}
+
 fn as_text(log: &Description) -> String {
     let mut text = format!(
-        "{}: {} requests of {} objects, {} transferred\n",
+        "{}: {} of {}, {} transferred\n",
         log.format,
-        units::count(log.requests as f64),
-        units::count(log.objects),
+        many(log.requests as f64, "request"),
+        many(log.objects, "object"),
         units::bytes(log.sent_bytes as f64)
     );
     if log.counts.bad > 0 {

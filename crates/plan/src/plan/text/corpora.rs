@@ -337,7 +337,9 @@ pub fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>
             bail!("this plan has corpora of its own, which `--sweep` cannot vary");
         }
         if corpus.is_real() || corpus.source.is_some() {
-            bail!("--sweep: draws its own sizes; leave out --files, --trace and --corpus");
+            bail!(
+                "--sweep: draws its own sizes; leave out --files, --trace and --corpus, and plans that have them"
+            );
         }
         return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
     }
