@@ -150,7 +150,11 @@ impl CrashRequest {
             );
         }
         let classes = units::distinct(split_list(&flags.durability));
-        let classes = classes.iter().map(|class| durability_class(class)).collect::<Result<_>>()?;
+        let classes = classes
+            .iter()
+            .map(|class| durability_class(class))
+            .collect::<Result<Vec<_>>>()
+            .context("--durability")?;
         let kinds = units::distinct(split_list(&flags.fs));
         if let Some(why) = kinds.iter().find_map(|kind| Lab::why_unavailable(kind)) {
             return Err(why);

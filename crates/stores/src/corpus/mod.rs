@@ -155,7 +155,8 @@ impl Corpus {
             }
             BlobSource::Files(dir) => {
                 let real =
-                    real::read(dir, request.blobs_max, request.bytes_max, request.grows_to, request.seed)?;
+                    real::read(dir, request.blobs_max, request.bytes_max, request.grows_to, request.seed)
+                        .context("--files")?;
                 // Keys use the raw bytes of paths, because invalid UTF-8 may look alike as text.
                 let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes());
                 let keys: Keys = paths.map(|path| xxh3_128_with_seed(path, request.seed)).collect();

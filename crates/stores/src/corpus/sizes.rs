@@ -460,7 +460,7 @@ mod tests {
             ("cubic:3", "`cubic` is not a size distribution"),
             ("web-image", "web-images"),
         ] {
-            let error = Sizes::parse(text).unwrap_err().to_string();
+            let error = format!("{:#}", Sizes::parse(text).unwrap_err());
             assert!(error.contains(why), "{text}: {error}");
         }
     }

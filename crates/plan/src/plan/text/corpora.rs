@@ -423,7 +423,8 @@ fn one(
 }
 
 fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
-    let content = || corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse);
+    let content =
+        || corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse).context("--content");
     if let Some(path) = &corpus.trace {
         check_excluded("--trace", &[("--corpus", corpus.source.is_some())])?;
         ensure!(
@@ -453,7 +454,7 @@ fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
         return Ok(BlobSource::Files(files.clone()));
     }
     let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
-    let sizes = Sizes::parse(&name)?;
+    let sizes = Sizes::parse(&name).context("--corpus")?;
     Ok(BlobSource::Synthetic { name, sizes, content: content()? })
 }
 
