@@ -26,8 +26,10 @@ const PAGE: &str = "report.html";
 
 /// Runs the command: one run, or one for each plan of a plan of plans.
 pub fn main(flags: &RunFlags, clients: Option<&Clients>) -> Result<CommandOutcome> {
-    if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
-        bail!("--resume: takes plan and place from the earlier run; leave out PLAN and --out");
+    if flags.resume.is_some() && flags.asks_for_a_plan() {
+        bail!(
+            "--resume: keeps the plan of the earlier run; leave out PLAN, --out and what would change the plan"
+        );
     }
     match asked(flags)? {
         Some(_) if clients.is_some() => {

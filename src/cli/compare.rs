@@ -8,7 +8,7 @@ use clap::Args;
 use super::in_turn::{self, AlternatingComparison};
 use super::{CommandOutcome, print};
 use crate::judge::runs::{report, unrelated};
-use crate::plan::split_list;
+use crate::plan::{some_names, split_list};
 use crate::report::compared;
 use crate::result::compared::CompareOptions;
 use crate::result::{Cell, RunResult};
@@ -63,10 +63,10 @@ pub struct CompareFlags {
     #[arg(long, value_name = "SHARE", default_value = "80%")]
     min_power: String,
     /// Compare only these candidates, separated by commas
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", value_parser = some_names)]
     stores: Option<String>,
     /// Compare only these phases, separated by commas
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", value_parser = some_names)]
     phases: Option<String>,
     /// Print JSON (docs/compare.schema.json)
     #[arg(long, conflicts_with = "markdown")]

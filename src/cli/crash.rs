@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::out::{check_file, print_beside, write_file};
+use super::out::{check_files, print_beside, write_file};
 use super::progress::ProgressBar;
 use super::run::{values_of, with_members};
 use super::signals::Signals;
@@ -16,7 +16,7 @@ use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
 use crate::input;
-use crate::plan::text::{CRASH_STORES, CRASH_UPLOADS, durability_class, split_list};
+use crate::plan::text::{CRASH_STORES, CRASH_UPLOADS, durability_class, some_names, split_list};
 use crate::plan::{Candidate, Sets, candidates};
 use crate::report::crash_page::{markdown, notes};
 use crate::report::crash_subject::head_of;
@@ -24,13 +24,14 @@ use crate::report::html::cuts::render as page;
 use crate::report::{crash as shown, fault_injection};
 use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
+use crate::units;
 
 #[derive(Debug, Args)]
 pub struct CrashFlags {
     /// Test these stores and families, as in `blobwise run`
     ///
     /// By default, those that need no server and keep data on a disk
-    #[arg(long, value_name = "A,B,...")]
+    #[arg(long, value_name = "A,B,...", value_parser = some_names)]
     stores: Option<String>,
     /// Set an option of a store, such as sqlite.page_size=4096
     ///
@@ -44,10 +45,10 @@ pub struct CrashFlags {
     #[arg(long)]
     uploads: bool,
     /// Test these durability classes, where a store has them
-    #[arg(long, value_name = "CLASSES", default_value = "none,on-sync,each-write")]
+    #[arg(long, value_name = "CLASSES", default_value = "none,on-sync,each-write", value_parser = some_names)]
     durability: String,
     /// Put these file systems on the disk: ext4, xfs, btrfs
-    #[arg(long, value_name = "KINDS", default_value = "ext4")]
+    #[arg(long, value_name = "KINDS", default_value = "ext4", value_parser = some_names)]
     fs: String,
     /// Cut this often for each store, class and file system
     ///
@@ -108,7 +109,7 @@ pub struct CrashFlags {
     /// Make --markdown and --html again from earlier --json files
     ///
     /// Cuts nothing. Several files become one page
-    #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "set", "uploads", "json", "dir"])]
+    #[arg(long, value_name = "FILE,...", value_parser = some_names, conflicts_with_all = ["stores", "set", "uploads", "json", "dir"])]
     again: Option<String>,
     /// Work in this directory
     #[arg(long, value_name = "DIR", value_parser = crate::plan::text::text_path(), default_value = ".")]
@@ -148,13 +149,13 @@ impl CrashRequest {
                 candidate.label
             );
         }
-        let classes = split_list(&flags.durability);
-        let classes = classes.iter().map(|class| durability_class(class)).collect::<Result<_>>()?;
-        let mut kinds = split_list(&flags.fs);
-        kinds.dedup();
-        if kinds.is_empty() {
-            bail!("--fs: names no file system");
-        }
+        let classes = units::distinct(split_list(&flags.durability));
+        let classes = classes
+            .iter()
+            .map(|class| durability_class(class))
+            .collect::<Result<Vec<_>>>()
+            .context("--durability")?;
+        let kinds = units::distinct(split_list(&flags.fs));
         if let Some(why) = kinds.iter().find_map(|kind| Lab::why_unavailable(kind)) {
             return Err(why);
         }
@@ -206,7 +207,7 @@ fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) 
 }
 
 pub fn main(flags: &CrashFlags) -> Result<CommandOutcome> {
-    flags.files().into_iter().flatten().try_for_each(|file| check_file(file))?;
+    check_files(&flags.files())?;
     if let Some(earlier) = &flags.again {
         return again(flags, &split_list(earlier));
     }
@@ -265,7 +266,7 @@ fn again(flags: &CrashFlags, files: &[String]) -> Result<CommandOutcome> {
 const MOST: u64 = 64 << 20;
 
 fn read(file: &Path) -> Result<CrashReport> {
-    let text = input::read_text(file, MOST)?;
+    let text = input::read_text(file, MOST).with_context(|| format!("cannot read `{}`", file.display()))?;
     let report: CrashReport = serde_json::from_str(&text)
         .with_context(|| format!("`{}` is nothing that `blobwise crash --json` writes", file.display()))?;
     if report.schema != CRASH_SCHEMA {
@@ -288,7 +289,8 @@ fn write_pages(flags: &CrashFlags, reports: &[CrashReport]) -> Result<()> {
 /// Reads the existing page, whose manual additions are kept.
 fn earlier(file: &Path) -> Result<Option<String>> {
     let is_page = std::fs::metadata(file).is_ok_and(|found| found.is_file());
-    is_page.then(|| input::read_text(file, MOST)).transpose()
+    let read = is_page.then(|| input::read_text(file, MOST)).transpose();
+    read.with_context(|| format!("cannot read `{}`", file.display()))
 }
 
 /// Command line without output files and working directory.

@@ -10,7 +10,7 @@ use jiff::Zoned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::out::{check_file, print_beside, write_file};
+use super::out::{check_files, print_beside, write_file};
 use super::prices::dated;
 use super::progress::ProgressBar;
 use super::signals::Signals;
@@ -22,7 +22,7 @@ use crate::host::machine::{self, Device, Medium, StorageLayers};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
 use crate::judge::disk::{costs, judge};
 use crate::plan::file_system;
-use crate::plan::text::{device_limit, fill_share, split_list};
+use crate::plan::text::{device_limit, fill_share, some_names, split_list};
 use crate::report::disk::terminal;
 use crate::report::html::disk_tests::render as page;
 use crate::result::Prices;
@@ -43,7 +43,7 @@ pub struct DiskFlags {
     /// Make these file systems and test them, such as ext4,xfs (as root)
     ///
     /// On images in the current directory; `blobwise list file-systems` has the names
-    #[arg(long, value_name = "A,B", conflicts_with = "dir")]
+    #[arg(long, value_name = "A,B", conflicts_with = "dir", value_parser = some_names)]
     on: Option<String>,
     /// Read this block device, such as /dev/sdb, and never write
     ///
@@ -77,7 +77,7 @@ pub struct DiskFlags {
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Read and write at random with these numbers of threads
-    #[arg(long, value_name = "1,4,32", default_value = "1,4,32")]
+    #[arg(long, value_name = "1,4,32", default_value = "1,4,32", value_parser = some_names)]
     threads: String,
     /// Let a test without another end last this long
     ///
@@ -87,7 +87,7 @@ pub struct DiskFlags {
     /// Also run these programs in each round: bonnie, fio
     ///
     /// One that is not installed is named and left out
-    #[arg(long, value_name = "bonnie,fio")]
+    #[arg(long, value_name = "bonnie,fio", value_parser = some_names)]
     beside: Option<String>,
     /// Compute what the requests of each test cost
     ///
@@ -126,7 +126,7 @@ struct DiskTestRequest {
 
 impl DiskTestRequest {
     fn from_flags(flags: &DiskFlags) -> Result<DiskTestRequest> {
-        let on = flags.on.as_deref().map(split_list).unwrap_or_default();
+        let on = units::distinct(flags.on.as_deref().map(split_list).unwrap_or_default());
         let (beside, missing) = beside(flags)?;
         let wanted = DiskTestRequest {
             asked: DiskTestOptions { beside, ..asked(flags)? },
@@ -137,7 +137,6 @@ impl DiskTestRequest {
             fill: flags.fill.as_deref().map_or(Ok(0.0), fill_share)?,
             image_bytes: Vec::new(),
         };
-        ensure!(flags.on.is_none() || !wanted.systems.is_empty(), "--on: names no file system");
         if let Some(why) = why_no_device_limit().filter(|_| wanted.limit.is_some()) {
             return Err(why.context("--device-limit"));
         }
@@ -227,19 +226,18 @@ fn asked(flags: &DiskFlags) -> Result<DiskTestOptions> {
     let size = units::parse_bytes(&flags.size).context("--size")?;
     ensure!(
         (SIZE_MIN..=SIZE_MAX).contains(&size),
-        "--size `{}` is not from 1MB to 16GB: less says nothing of a disk, and of more the list of blocks would fill the memory",
+        "--size: `{}` is not from 1MB to 16GB: less says nothing of a disk, and of more the list of blocks would fill the memory",
         flags.size
     );
-    ensure!((0.01..=60.0).contains(&flags.seconds), "--seconds `{}` is not from 0.01 to 60", flags.seconds);
+    ensure!((0.01..=60.0).contains(&flags.seconds), "--seconds: `{}` is not from 0.01 to 60", flags.seconds);
     let mut threads = Vec::new();
     for text in split_list(&flags.threads) {
         match text.parse::<u32>() {
             Ok(number @ 1..=THREADS_MAX) if !threads.contains(&number) => threads.push(number),
             Ok(1..=THREADS_MAX) => {}
-            _ => bail!("--threads `{text}` is not a number from 1 to {THREADS_MAX}"),
+            _ => bail!("--threads: `{text}` is not a number from 1 to {THREADS_MAX}"),
         }
     }
-    ensure!(!threads.is_empty(), "--threads names no number of threads");
     Ok(DiskTestOptions {
         file_bytes: size - size % BLOCK_BYTES as u64,
         files: flags.files.into(),
@@ -322,10 +320,10 @@ impl TestPlaces {
 
     fn add_device(&mut self, path: &Path) -> Result<()> {
         let shown = path.display();
-        let Some(device) = Device::from_path(path) else { bail!("--device `{shown}` is no block device") };
+        let Some(device) = Device::from_path(path) else { bail!("--device: `{shown}` is no block device") };
         let mut claimed = claim(path)?;
         let bytes = claimed.seek(SeekFrom::End(0)).with_context(|| format!("`{shown}` has no end"))?;
-        ensure!(bytes >= SIZE_MIN, "--device `{shown}` has {bytes} B, and a device is read from 1MB on");
+        ensure!(bytes >= SIZE_MIN, "--device: `{shown}` has {bytes} B, and a device is read from 1MB on");
         self.told.push(TestedPlace {
             device: Some(device.name().to_owned()),
             is_own: true,
@@ -402,16 +400,15 @@ fn claim(path: &Path) -> Result<File> {
     match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(claimed) => Ok(claimed.into()),
         Err(Errno::BUSY) => bail!(
-            "--device `{shown}` is in use: it or a part of it is mounted, swapped to, or part of another device. Unmount it first, or \
+            "--device: `{shown}` is in use: it or a part of it is mounted, swapped to, or part of another device. Unmount it first, or \
              measure a directory on it with --dir"
         ),
-        Err(error) => Err(error).with_context(|| format!("--device `{shown}` cannot be opened")),
+        Err(error) => Err(error).with_context(|| format!("--device: `{shown}` cannot be opened")),
     }
 }
 
 pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
-    let files = [&flags.json, &flags.html];
-    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
+    check_files(&[&flags.json, &flags.html])?;
     let wanted = DiskTestRequest::from_flags(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();
@@ -435,7 +432,7 @@ pub fn main(flags: &DiskFlags) -> Result<CommandOutcome> {
     if let Some(file) = &flags.html {
         write_file(file, &page(&report))?;
     }
-    print_beside(&files, &terminal(&report))?;
+    print_beside(&[&flags.json, &flags.html], &terminal(&report))?;
     let is_failed = |row: &TestResult| matches!(row.absent, Some(Absent::Failed { .. }));
     Ok(if report.rows.iter().any(is_failed) { CommandOutcome::Failed } else { CommandOutcome::Well })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::out::{check_file, print_beside, write_file};
+use super::out::{check_files, check_writable, print_beside, write_file};
 use super::{CommandOutcome, eprint};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{SavedFacts, check_free};
@@ -85,7 +85,7 @@ pub fn main(flags: &DoctorFlags) -> Result<CommandOutcome> {
         None => LeastAges::default(),
     };
     let files = [&flags.json, &flags.html];
-    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
+    check_files(&files)?;
     let old = flags.against.as_deref().map(SavedFacts::load).transpose().context("--against")?;
     let saved = match &flags.from {
         Some(dir) => SavedFacts::load(dir).context("--from")?,
@@ -111,14 +111,15 @@ fn look(flags: &DoctorFlags) -> Result<SavedFacts> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(
         between >= Duration::from_secs(1),
-        "--for `{}` is too short: it is at least 1s, because figures are what changed in that time",
+        "--for: `{}` is too short: it is at least 1s, because figures are what changed in that time",
         flags.time
     );
     for dir in &flags.data_dir {
-        ensure!(dir.is_dir(), "--data-dir `{}` is no directory that can be seen from here", dir.display());
+        ensure!(dir.is_dir(), "--data-dir: `{}` is no directory that can be seen from here", dir.display());
     }
     if let Some(dir) = &flags.save {
         check_free(dir)?;
+        check_writable("--save", dir)?;
     }
     let targets: Result<Vec<Target>> =
         urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();

@@ -75,9 +75,9 @@ fn cell<'r>(result: &'r RunResult, flags: &ExplainFlags) -> Result<&'r Cell> {
 
 fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &String) -> anyhow::Error {
     let known = || result.results.iter().map(|cell| of(cell).as_str());
-    let meant =
-        suggest::nearest(name, known()).map_or(String::new(), |other| format!("did you mean `{other}`? "));
-    anyhow!("no {what} of this run is called `{name}`; {meant}It has {}", listed(known()))
+    let meant = suggest::nearest(name, known())
+        .map_or_else(|| "it".to_owned(), |other| format!("did you mean `{other}`? It"));
+    anyhow!("no {what} of this run is called `{name}`; {meant} has {}", listed(known()))
 }
 
 fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {

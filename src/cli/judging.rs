@@ -1,9 +1,10 @@
 //! Parameters of the judgment, for a new run or a finished one.
 
 use crate::engine::work::ResolvePlan;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use jiff::Zoned;
 
@@ -61,7 +62,13 @@ impl JudgingFlags {
     /// Applies the parameters to a plan.
     pub fn apply_to(&self, text: &mut PlanText) -> Result<()> {
         if let Some(mix) = &self.mix {
-            text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
+            let mut shares = BTreeMap::new();
+            for (kind, share) in
+                split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<Vec<_>>>()?
+            {
+                ensure!(shares.insert(kind.clone(), share).is_none(), "--mix: `{kind}` is named twice");
+            }
+            text.mix = Some(shares);
         }
         if self.request.is_some() {
             text.request.clone_from(&self.request);
@@ -108,6 +115,6 @@ impl JudgingFlags {
 /// Parses a share such as `read=0.9`.
 fn share_of(pair: &str) -> Result<(String, f64)> {
     let (name, share) = split_pair(pair).context("--mix")?;
-    let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;
-    Ok((name, share))
+    let number = share.parse::<f64>().ok();
+    Ok((name, number.with_context(|| format!("--mix: `{pair}` has no number such as 0.95"))?))
 }

@@ -33,13 +33,14 @@ mod trace;
 use std::borrow::Cow;
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::num::{ParseFloatError, ParseIntError};
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use clap::error::{ContextKind, ContextValue};
+use anyhow::Context as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::host::place::take_left;
@@ -133,7 +134,10 @@ pub fn main() -> ExitCode {
                 drop(error.print());
                 return ExitCode::SUCCESS;
             }
-            let said = rejected_value(&error).unwrap_or_else(|| in_words(&error));
+            let typed: Vec<String> =
+                std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+            let said = rejected_value(&error).or_else(|| misread_flag(&error, &typed));
+            let said = said.unwrap_or_else(|| in_words(&error));
             eprint(redact::of_error(&said).trim_end());
             return ExitCode::from(2);
         }
@@ -178,7 +182,7 @@ fn parsed() -> Result<Arguments, clap::Error> {
 /// Words an error of the command line. clap does not say which argument is not UTF-8.
 fn in_words(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    if error.kind() != clap::error::ErrorKind::InvalidUtf8 {
+    if error.kind() != ErrorKind::InvalidUtf8 {
         return text;
     }
     let is_meant = |argument: &OsString| argument.to_str().is_none();
@@ -190,21 +194,62 @@ fn in_words(error: &clap::Error) -> String {
 /// A value that no flag takes, in the form of all errors: the flag, the value, and what is allowed.
 fn rejected_value(error: &clap::Error) -> Option<String> {
     let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) if !text.is_empty() => Some(text.as_str()),
+        Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
     let (flag, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
-    let flag = flag.split(' ').next()?;
+    // `--errors[=<N>]` is a flag, `[RUN]...` and `<SHELL>` are none.
+    let name = flag.split([' ', '[']).next().filter(|name| name.starts_with("--"));
+    let flag = name.unwrap_or_else(|| flag.trim_matches(['[', ']', '<', '>', '.']));
     let why = match (error.get(ContextKind::ValidValue), error.source()) {
-        (Some(ContextValue::Strings(known)), _) if !known.is_empty() => {
+        (Some(ContextValue::Strings(known)), _) if !known.is_empty() && !value.is_empty() => {
             unknown("value", value, known.iter().map(String::as_str)).to_string()
         }
-        (_, Some(why)) if why.is::<ParseIntError>() => format!("`{value}` is not a whole number from 0 on"),
+        (_, Some(why)) if why.is::<ParseIntError>() => {
+            format!("`{value}` is not a whole number from 0 on{}", most(why))
+        }
         (_, Some(why)) if why.is::<ParseFloatError>() => format!("`{value}` is not a number"),
-        (_, Some(why)) => format!("`{value}`: {why}"),
+        (_, Some(why)) => rejection(value, &why.to_string()),
         (_, None) => return None,
     };
     Some(format!("error: {flag}: {why}"))
+}
+
+/// What to add where a whole number is larger than its type holds.
+fn most(why: &(dyn std::error::Error + 'static)) -> &'static str {
+    match why.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow) => " that fits into 64 bits",
+        _ => "",
+    }
+}
+
+/// Why a value was rejected; clap writes a range as `0 is not in 1..=100`, and one without a low end from -2^63 on.
+fn rejection(value: &str, why: &str) -> String {
+    let bounds = why.split_once(" is not in ").and_then(|(_, bounds)| bounds.split_once("..="));
+    match bounds {
+        Some((low, high)) => {
+            format!("`{value}` is not between {} and {high}", if low.starts_with('-') { "0" } else { low })
+        }
+        None if why.starts_with(&format!("`{value}`")) => why.to_owned(),
+        None => format!("`{value}`: {why}"),
+    }
+}
+
+/// Words that begin with one minus: clap takes a negative value for a flag, and a flag of one letter for a value.
+fn misread_flag(error: &clap::Error, typed: &[String]) -> Option<String> {
+    let found = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(found)) if error.kind() == ErrorKind::UnknownArgument => found,
+        _ => return None,
+    };
+    let first = found.strip_prefix('-')?.chars().next().filter(|first| *first != '-')?;
+    if !(first.is_ascii_digit() || first == '.') {
+        return Some(format!(
+            "error: `{found}` is no flag: flags are words, such as --help, which lists them"
+        ));
+    }
+    let at = typed.iter().position(|word| word.starts_with(found.as_str()))?;
+    let flag = typed[..at].last().filter(|word| word.starts_with("--"))?;
+    Some(format!("error: {flag}: `{}` is negative", typed[at]))
 }
 
 /// Turns exceeding the file size limit (`ulimit -f`) into a write error instead of a silent death by SIGXFSZ. The signal is
@@ -270,8 +315,8 @@ fn for_terminal(text: &str) -> Cow<'_, str> {
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(for_terminal(text).as_bytes())?;
-    Ok(stdout.flush()?)
+    let written = stdout.write_all(for_terminal(text).as_bytes()).and_then(|()| stdout.flush());
+    written.context("cannot write to standard output")
 }
 
 /// Prints a text of many screens: through `$PAGER` (`less` if unset) if standard output is a terminal, otherwise as [`print`] does.
@@ -310,4 +355,40 @@ fn eprint(line: &str) {
 fn run_path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::{PathBufValueParser, TypedValueParser};
     PathBufValueParser::new().try_map(|name| run_called(&name).map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> String {
+        let typed: Vec<String> = line.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect();
+        let error = Arguments::command().try_get_matches_from(&typed).unwrap_err();
+        rejected_value(&error).or_else(|| misread_flag(&error, &typed)).unwrap_or_else(|| in_words(&error))
+    }
+
+    #[test]
+    fn a_rejected_value_is_named_with_its_flag_and_its_range() {
+        for (line, wanted) in [
+            ("blobwise run --blobs ''", "error: --blobs: `` is not a whole number from 0 on"),
+            ("blobwise run --blobs 1.5", "error: --blobs: `1.5` is not a whole number from 0 on"),
+            (
+                "blobwise run --seed 18446744073709551616",
+                "error: --seed: `18446744073709551616` is not a whole number from 0 on that fits into 64 bits",
+            ),
+            ("blobwise run --corpus-bytes -5MB", "error: --corpus-bytes: `-5MB` is negative"),
+            ("blobwise run --age -1..8", "error: --age: `-1..8` is negative"),
+            ("blobwise disk --rounds -1", "error: --rounds: `-1` is negative"),
+            ("blobwise disk --rounds 0", "error: --rounds: `0` is not between 1 and 1000"),
+            ("blobwise crash --kills 100001", "error: --kills: `100001` is not between 0 and 100000"),
+            ("blobwise disk --on ,", "error: --on: `,`: it names nothing; leave the flag out"),
+            ("blobwise crash --errors=0", "error: --errors: `0` is not between 1 and 1000"),
+            ("blobwise report last", "error: RUN: `last`: the newest run is LAST, the one before it LAST~1"),
+            ("blobwise run -q", "error: `-q` is no flag: flags are words, such as --help, which lists them"),
+        ] {
+            assert_eq!(said(line), wanted, "{line}");
+        }
+        assert!(said("blobwise run --resume ''").contains("a value is required for '--resume <DIR>'"));
+        assert!(said("blobwise run --quiett").contains("a similar argument exists: '--quiet'"));
+    }
 }

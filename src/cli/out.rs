@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::Access;
 
 use super::{eprint, print};
 use crate::host::machine;
@@ -121,14 +122,36 @@ pub fn check_out(out: &Path) -> Result<()> {
     if out.is_dir() {
         DirectoryLock::take(out).with_context(|| format!("cannot use `{}` for --out", out.display()))?;
     }
-    check_empty(out)
+    check_empty(out)?;
+    check_writable("--out", out)
+}
+
+/// Rejects a directory that cannot be written or made, before anything is done.
+pub fn check_writable(flag: &str, dir: &Path) -> Result<()> {
+    let mut above =
+        dir.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let there = above.find(|path| path.exists()).unwrap_or(Path::new("."));
+    rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
+        format!("{flag}: name another directory, because `{}` cannot be written", there.display())
+    })
 }
 
 const STDOUT: &str = "-";
 
-/// Rejects a file that cannot be written, before anything is done. An existing file keeps its contents, and a new one is removed
-/// again.
-pub fn check_file(file: &Path) -> Result<()> {
+/// Rejects files that cannot be written, and one that is named twice, before anything is done.
+pub fn check_files(files: &[&Option<PathBuf>]) -> Result<()> {
+    let named: Vec<&Path> = files.iter().filter_map(|file| file.as_deref()).collect();
+    for (place, file) in named.iter().enumerate() {
+        if named[..place].contains(file) {
+            bail!("`{}` is named twice: give each output a file of its own", file.display());
+        }
+        check_file(file)?;
+    }
+    Ok(())
+}
+
+/// Rejects a file that cannot be written. An existing file keeps its contents, and a new one is removed again.
+fn check_file(file: &Path) -> Result<()> {
     if file == Path::new(STDOUT) {
         return Ok(());
     }
@@ -173,5 +196,23 @@ fn check_empty(out: &Path) -> Result<()> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot use `{}` for --out", out.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_have_files_of_their_own_that_can_be_written() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let (one, other) = (Some(dir.path().join("one")), Some(dir.path().join("other")));
+        check_files(&[&one, &None, &other]).unwrap();
+        let said = check_files(&[&one, &None, &one]).unwrap_err().to_string();
+        assert!(said.contains("one` is named twice"), "{said}");
+        let lost = Some(dir.path().join("nowhere/one"));
+        assert!(check_files(&[&lost]).unwrap_err().to_string().starts_with("cannot write `"));
+        check_writable("--out", &dir.path().join("new/deep")).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
     }
 }

@@ -22,7 +22,7 @@ pub struct PageFlags {
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
     /// Load each variant this often per round [default: 20]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     loads: Option<u64>,
     /// Print only the report, no progress
     #[arg(long)]

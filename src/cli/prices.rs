@@ -205,7 +205,7 @@ mod tests {
             ("date = 2026-05-01", "there is no price in it"),
             ("date = 2026-05-01\ngb_mont = 1", "gb_mont"),
             ("date = 2026-05-01\ngb_month = -1", "`gb_month = -1` is not between 0"),
-            ("date = 2026-05-01\ngb_month = 'much'", "invalid type"),
+            ("date = 2026-05-01\ngb_month = 'much'", "string \"much\" is not a number"),
             (
                 "date = 2026-05-01\n[machine]\nmonth = 1\nprocessors = 0\nmemory_gb = 1",
                 "no machine is without",

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::disk::system;
 use super::judging::JudgingFlags;
-use super::out::{OutputDirectory, check_out};
+use super::out::{OutputDirectory, check_out, check_writable};
 use super::progress::{Progress, Verbosity};
 use super::signals::Signals;
 use super::{CommandOutcome, eprint, page_through, preview, print, say_where_a_bus_error_leaves};
@@ -40,6 +40,7 @@ use crate::plan::{
 use crate::records::Records;
 use crate::redact;
 use crate::report;
+use crate::result::recent::RUNS;
 use crate::result::{ClaimVerdict, MeasuringProgram, Pricing, RunResult, Status, replace};
 use crate::trace::Reading;
 use crate::units;
@@ -80,8 +81,7 @@ pub struct RunFlags {
     pub out: Option<PathBuf>,
     /// Continue the run in this directory
     ///
-    /// It keeps its own plan and seed. Of the other flags only --tables, --fail-on-refuted, --quiet, --no-live and
-    /// --verbose count
+    /// It keeps its plan; only --tables, --fail-on-refuted, --quiet, --no-live and --verbose go with it
     #[arg(long, value_name = "DIR", value_parser = super::run_path(), help_heading = "Results")]
     pub resume: Option<PathBuf>,
     /// End after one round that was not measured yet, to be gone on with by --resume (for `blobwise compare --plan`)
@@ -247,15 +247,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     };
     let rounds = flags.keys.rounds.or(planned.rounds);
     let mut text = flags.apply_to(planned)?;
-    if text.names_no_phases() {
-        match why_no_memory_group() {
-            _ if clients.is_some() => {
-                eprint("reads with little memory are left out: they are for one client")
-            }
-            None => text.add_tight(),
-            Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
-        }
-    }
+    let left_out = text.names_no_phases().then(|| add_tight(&mut text, clients.is_none())).flatten();
     let is_open = text.leaves_sample_open();
     // Clients on several hosts need the same blobs.
     if flags.plan.is_none() && clients.is_none() {
@@ -272,9 +264,13 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     if flags.keys.durability.is_some() {
         check_class(&plan)?;
     }
+    if flags.keys.arrivals.is_some() {
+        check_arrivals(&plan)?;
+    }
     check_parent(&plan.dir)?;
-    if let Some(out) = &flags.out {
-        check_out(out)?;
+    match &flags.out {
+        Some(out) => check_out(out)?,
+        None => check_writable("--out", Path::new(RUNS))?,
     }
     let room_bytes = corpus_room(that_exists(&plan.dir))?;
     let corpora = plan.build_sample(is_open.then_some(room_bytes), &mut reading(flags.quiet))?;
@@ -285,6 +281,7 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     flags.check_claims(&text, rounds, &plan, &corpora)?;
     let logs = corpora.iter().filter_map(|corpus| corpus.log.as_ref()).filter(|_| !flags.quiet);
     logs.for_each(|log| eprint(&format!("Of the log, {}", log.summary())));
+    left_out.iter().for_each(|note| eprint(note));
     let (plan, place, disks) = prepare_place(plan, &corpora, flags.quiet)?;
     let out = OutputDirectory::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;
@@ -295,6 +292,19 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
         return Err(error);
     }
     Ok(PreparedRun { plan, corpora, earlier: None, disks, place, out, pricing, one_round: false })
+}
+
+/// Adds reads with little memory where it can be limited; otherwise says why they are left out.
+fn add_tight(text: &mut PlanText, is_alone: bool) -> Option<String> {
+    let why = match why_no_memory_group() {
+        _ if !is_alone => "they are for one client".to_owned(),
+        Some(why) => format!("{why:#}"),
+        None => {
+            text.add_tight();
+            return None;
+        }
+    };
+    Some(format!("reads with little memory are left out: {why}"))
 }
 
 /// Returns what tells how far a long log was read, unless quiet.
@@ -496,7 +506,18 @@ fn check_class(plan: &Plan) -> Result<()> {
         .iter()
         .any(|candidate| (only_baselines || !candidate.is_baseline()) && has(candidate));
     if !any_has {
-        bail!("no store of this run has the durability class `{}`", plan.durability.name());
+        bail!("--durability: no store of this run has the class `{}`", plan.durability.name());
+    }
+    Ok(())
+}
+
+/// Rejects a spacing of ops where none is offered at a rate. Work of other kinds may have rates of its own.
+fn check_arrivals(plan: &Plan) -> Result<()> {
+    let is_open = |phase: &Phase| phase.climbs() || phase.load().is_none_or(|load| load.rate.is_some());
+    if plan.rate.is_none() && !plan.phases.iter().any(is_open) {
+        bail!(
+            "--arrivals: is of ops at a rate, and this run has none: add --rate or --limit, or leave it out"
+        );
     }
     Ok(())
 }
@@ -640,6 +661,14 @@ impl RunFlags {
         }
         eprint(&format!("{} refuted: {}", units::counted(refuted.len(), "claim"), refuted.join(", ")));
         CommandOutcome::Failed
+    }
+
+    /// True if a flag says what is measured, how it is judged, or where results go.
+    pub fn asks_for_a_plan(&self) -> bool {
+        let is_named = self.plan.is_some() || self.out.is_some() || self.corpora.is_some();
+        let is_changed = self.keys != PlanText::default() || self.corpus != CorpusText::default();
+        let is_asked = self.baselines || self.preview || self.judging.is_asked();
+        is_named || is_changed || is_asked || !self.set.is_empty()
     }
 
     /// Amount of progress output.

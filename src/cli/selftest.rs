@@ -20,7 +20,7 @@ use crate::engine::parts::{self, PartCost};
 use crate::engine::workers::clock::HostClock;
 use crate::host::machine;
 use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
-use crate::plan::split_list;
+use crate::plan::{some_names, split_list};
 use crate::units;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct SelftestFlags {
     /// Compare these stores with themselves [default: files/hashed,sqlite]
     ///
     /// With --aa; names as in `blobwise run`
-    #[arg(long, value_name = "LIST", requires = "aa")]
+    #[arg(long, value_name = "LIST", requires = "aa", conflicts_with = "ab", value_parser = some_names)]
     stores: Option<String>,
     /// Make this many comparisons of each store, or rounds
     ///

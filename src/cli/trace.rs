@@ -77,12 +77,17 @@ fn first_bad(counts: &Counts) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
+/// A number of things in a few digits: `1 request`, `58.2k requests`.
+fn many(number: f64, thing: &str) -> String {
+    format!("{} {thing}{}", units::count(number), if number == 1.0 { "" } else { "s" })
+}
+
 fn as_text(log: &Description) -> String {
     let mut text = format!(
-        "{}: {} requests of {} objects, {} transferred\n",
+        "{}: {} of {}, {} transferred\n",
         log.format,
-        units::count(log.requests as f64),
-        units::count(log.objects),
+        many(log.requests as f64, "request"),
+        many(log.objects, "object"),
         units::bytes(log.sent_bytes as f64)
     );
     if log.counts.bad > 0 {
@@ -178,6 +183,9 @@ fn rate(rate: &Rate) -> String {
 }
 
 fn plan(log: &Description) -> String {
+    if log.objects == 0.0 {
+        return "\nit has no request that a run could replay\n".to_owned();
+    }
     format!(
         "\nthe nearest synthetic plan (set --memory to what your server has: the log does not say)\n  {}\n",
         log.plan

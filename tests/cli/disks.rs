@@ -149,7 +149,7 @@ fn device() -> Outcome {
     let script = format!("mount {path} mounted && exec {BLOBWISE} disk --device {path}");
     let inside = finish(work.command("unshare").args(["--mount", "sh", "-c", &script]));
     inside.refused(&["is in use", "Unmount it first"]);
-    work.say("disk --device /dev/null").refused(&["`/dev/null` is no block device"]);
+    work.say("disk --device /dev/null").refused(&["--device: `/dev/null` is no block device"]);
     work.say(&format!("disk --device {path} --on ext4")).refused(&["--device", "--on"]);
     Ok(())
 }
@@ -179,10 +179,10 @@ fn refused() -> Outcome {
     let work = Work::new();
     let disk = |more: &str| work.say(&format!("disk {more}"));
     disk("--dir . --on ext4").refused(&["--dir <DIR>", "--on"]);
-    disk("--size 100kB").refused(&["--size `100kB`", "1MB to 16GB"]);
-    disk("--size 17GB").refused(&["--size `17GB`", "memory"]);
-    disk("--threads 1,65").refused(&["--threads `65`", "1 to 64"]);
-    disk("--seconds 0").refused(&["--seconds `0`", "0.01 to 60"]);
+    disk("--size 100kB").refused(&["--size: `100kB`", "1MB to 16GB"]);
+    disk("--size 17GB").refused(&["--size: `17GB`", "memory"]);
+    disk("--threads 1,65").refused(&["--threads: `65`", "1 to 64"]);
+    disk("--seconds 0").refused(&["--seconds: `0`", "0.01 to 60"]);
     disk("--dir no/where").refused(&["there is no directory `no`"]);
     disk("--on ext5").refused(&["--on", "`ext5`", "`ext4`"]);
     disk("--on ext4 --device-limit 20MB").refused(&["20MB/s,200iops"]);

@@ -383,8 +383,8 @@ fn held_by_others() -> Outcome {
 fn no_memory() -> Outcome {
     let work = Work::new();
     for (memory, says) in [
-        ("0", "no store runs without memory"),
-        ("0%", "no store runs without memory"),
+        ("0", "less than a page of memory"),
+        ("25", "less than a page of memory"),
         ("much", "--memory: `much`"),
     ] {
         work.run(["run", "--memory", memory, "--dir", "place"]).refused(&[says]);

@@ -1027,7 +1027,7 @@ fn side_by_side() -> Outcome {
         ("out faster --out site", "something else than a page of several runs, `more.html`"),
         ("out faster --out larger", "`larger` is a run: name another directory"),
         ("out nowhere --out new", "cannot read `nowhere"),
-        ("out broken --out new", "is not a result of blobwise"),
+        ("out broken --out new", "`broken/result.json` ends in the middle"),
         ("out faster --tables --out new", "--tables: is for one run"),
     ] {
         work.say(&format!("report {line}")).refused(&[why]);

@@ -28,9 +28,9 @@ pub fn trials() -> Vec<Trial> {
 
 fn refused() -> Outcome {
     let work = Work::new();
-    work.say("doctor --for 0s").refused(&["--for `0s` is too short", "at least 1s"]);
+    work.say("doctor --for 0s").refused(&["--for: `0s` is too short", "at least 1s"]);
     work.say("doctor --for soon").refused(&["--for", "`soon` is not a duration"]);
-    work.say("doctor --data-dir nowhere").refused(&["--data-dir `nowhere` is no directory"]);
+    work.say("doctor --data-dir nowhere").refused(&["--data-dir: `nowhere` is no directory"]);
     let said = work.say("doctor nonsense");
     assert!(!said.stderr.contains("looking"), "it is told before it looks: {}", said.stderr);
     said.refused(&["`nonsense` is not a URL such as postgres://USER:PASSWORD@HOST/DATABASE"]);

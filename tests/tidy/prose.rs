@@ -47,6 +47,9 @@ const FOREIGN: &[(&str, &str)] = &[
     ("max number of clients", "the same, which have one code for most errors"),
     ("err unknown command", "the same"),
     ("state: running", "InnoDB's monitor, which is a text"),
+    (" is not in ", "clap, which has no other sign of a value's range"),
+    ("path string", "serde, which names the type of a path so"),
+    ("unknown field `", "the TOML parser, whose errors have no codes"),
     ("unsupported startup parameter", "PgBouncer, which has one code for all that it refuses"),
 ];
 

@@ -39,8 +39,14 @@ fn unknown_in<'a>(
 
 /// Error of a TOML text: its line and, for a name that is not known there, the nearest one that is.
 pub fn of_toml(text: &str, error: &toml::de::Error) -> Error {
-    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    of_toml_table(error).context(format!("line {line}"))
+    let before = error.span().map_or("", |span| &text[..span.start.min(text.len())]);
+    let line = before.matches('\n').count();
+    let key = text.lines().nth(line).and_then(|line| line.split_once('='));
+    let said = match (key, of_type(error.message())) {
+        (Some((key, _)), Some(words)) => anyhow!("`{}`: {words}", key.trim()),
+        _ => of_toml_table(error),
+    };
+    said.context(format!("line {}", line + 1))
 }
 
 /// The same of a table, which has no lines.
@@ -49,13 +55,70 @@ pub fn of_toml_table(error: &toml::de::Error) -> Error {
     let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
         [name, known @ ..] if known.len() > 1 => unknown("key or value", name, known.iter().copied()),
-        _ => anyhow!("{}", error.message()),
+        _ => anyhow!("{}", of_type(error.message()).unwrap_or_else(|| error.message().to_owned())),
     }
 }
 
-/// Returns the most similar known name (Jaro-Winkler above 0.75), if any.
+/// Error of a value of another type, without the names of types in the program: ``string "x" is not a whole number``.
+fn of_type(message: &str) -> Option<String> {
+    let (found, expected) =
+        message.strip_prefix("invalid ")?.split_once(": ")?.1.rsplit_once(", expected ")?;
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "f64" => "a number",
+        "a sequence" => "a list in brackets",
+        "path string" => "a string",
+        of if of.starts_with("struct ") => "a table",
+        other => other,
+    };
+    Some(format!("{} is not {expected}", found.trim_end_matches(" as i128")))
+}
+
+/// Returns the most similar known name (Jaro-Winkler above 0.8, whatever the case of letters), if any.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let likely = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
+    let name = name.to_lowercase();
+    let likely = known.into_iter().map(|other| (strsim::jaro_winkler(&name, &other.to_lowercase()), other));
     let (likeness, other) = likely.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (likeness > 0.75).then_some(other)
+    (likeness > 0.8).then_some(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_suggested_is_alike() {
+        let known = ["sqlite", "postgres/bytea", "page/sprite", "mongodb/document"];
+        for (name, meant) in [
+            ("SQLite", Some("sqlite")),
+            ("sqlit", Some("sqlite")),
+            ("postgresql", Some("postgres/bytea")),
+            ("mongo", Some("mongodb/document")),
+            ("stores", None),
+            ("pg", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, known), meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_toml_names_line_key_and_type_as_its_writer_knows_them() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only its errors are of interest")]
+        struct Keys {
+            rounds: u32,
+            stores: Vec<String>,
+        }
+        for (text, said) in [
+            ("rounds = 'x'", "line 1: `rounds`: string \"x\" is not a whole number from 0 on"),
+            ("\nrounds = -1", "line 2: `rounds`: integer `-1` is not a whole number from 0 on"),
+            ("rounds = 1\nstores = 'x'", "line 2: `stores`: string \"x\" is not a list in brackets"),
+            ("round = 1", "line 1: no key or value is called `round`; did you mean `rounds`?"),
+        ] {
+            let error = toml::from_str::<Keys>(text).unwrap_err();
+            assert_eq!(format!("{:#}", of_toml(text, &error)), said);
+        }
+    }
 }

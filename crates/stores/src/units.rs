@@ -7,10 +7,11 @@ use anyhow::{Result, anyhow, bail};
 
 /// Parses a size such as `4096`, `64kB`, `1.5MB` or `256KiB` into bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    let size: bytesize::ByteSize = text
-        .trim()
-        .parse()
-        .map_err(|_ignored_detail| anyhow!("`{text}` is not a size such as 4096, 64kB or 256KiB"))?;
+    let trimmed = text.trim();
+    // `.1MB` is what a range with three dots ends in.
+    let begins = trimmed.starts_with(|first: char| first.is_ascii_digit());
+    let size = trimmed.parse::<bytesize::ByteSize>().ok().filter(|_| begins);
+    let size = size.ok_or_else(|| anyhow!("`{text}` is not a size such as 4096, 64kB or 256KiB"))?;
     Ok(size.as_u64())
 }
 
@@ -43,10 +44,13 @@ pub fn parse_share(text: &str) -> Result<f64> {
         None => (text.trim(), 1.0),
     };
     let Ok(share) = number.parse::<f64>() else { bail!("`{text}` is not a share such as 5% or 0.05") };
-    if !(0.0..=1.0).contains(&(share / scale)) {
-        bail!("`{text}` is not between 0 and 1");
+    match share / scale {
+        within if (0.0..=1.0).contains(&within) => Ok(within),
+        percent if scale == 1.0 && (1.0..=100.0).contains(&percent) => {
+            bail!("`{text}` is more than the whole; in per cent it is `{number}%`")
+        }
+        _ => bail!("`{text}` is not between 0% and 100%"),
     }
-    Ok(share / scale)
 }
 
 /// Formats a share as in a flag, to a hundredth of a per cent: `5%`, `2.5%`.
@@ -198,6 +202,7 @@ mod tests {
             assert_eq!(parse_bytes(text).unwrap(), bytes, "{text}");
         }
         assert!(parse_bytes("-5").is_err());
+        assert!(parse_bytes(".1MB").is_err());
         assert!(parse_bytes("many").is_err());
     }
 
@@ -224,7 +229,8 @@ mod tests {
         assert!(parse_duration("-1s").is_err());
         assert!(parse_duration("9999999999999h").unwrap_err().to_string().contains("more than a year"));
         assert_eq!(parse_share("5%").unwrap(), 0.05);
-        assert!(parse_share("120%").is_err());
+        assert!(parse_share("120%").unwrap_err().to_string().contains("is not between 0% and 100%"));
+        assert!(parse_share("5").unwrap_err().to_string().contains("in per cent it is `5%`"));
     }
 
     #[test]

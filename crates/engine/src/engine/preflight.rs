@@ -10,6 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use super::candidate_run::{Disks, images_kept, setup};
 use super::ops::PlannedOp;
 use super::pilot;
+use super::room::{blamed, cannot_use};
 use super::run_candidate::directory_name;
 use super::work;
 use crate::corpus::Corpus;
@@ -20,7 +21,6 @@ use crate::host::place::remove_tree;
 use crate::host::server::SocketDir;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, Phase, Plan, Workload, class_of};
 use crate::records::Records;
-use crate::redact;
 use crate::result::{CandidateResult, CorpusResult, Machine, MeasuringProgram};
 use crate::rules::ROUNDS_MIN;
 use crate::store::{Adapter, Common, Error, Inodes, MissingRights, Mode};
@@ -420,7 +420,7 @@ pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()
         let lacks = match outcome.map_err(|error| error.downcast::<MissingRights>()) {
             Ok(()) => continue,
             Err(Ok(lacks)) => lacks,
-            Err(Err(error)) => return Err(error.context(cannot_use(&candidate.label, url))),
+            Err(Err(error)) => return Err(blamed(error, &candidate.label, url)),
         };
         match missing.iter_mut().find(|(_, other, all)| *other == url && all.user == lacks.user) {
             Some((_, _, all)) => all.join(lacks),
@@ -431,10 +431,6 @@ pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()
         missing.iter().map(|(label, url, lacks)| format!("{}: {lacks}", cannot_use(label, url))).collect();
     ensure!(lines.is_empty(), "{}", lines.join("\n"));
     Ok(())
-}
-
-fn cannot_use(label: &str, url: &str) -> String {
-    format!("`{label}` cannot use the server at `{}`", redact::without_passwords(url))
 }
 
 fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidate: &Candidate) -> Result<()> {

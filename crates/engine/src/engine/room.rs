@@ -1,6 +1,7 @@
 //! What a run will do on the user's own servers, and whether they have the room for it. The servers are only queried, before
 //! anything is created there.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -11,7 +12,9 @@ use crate::corpus::{BlobSource, Corpus, CorpusSpecification};
 use crate::host::machine;
 use crate::plan::{Candidate, CatalogueOf, Class, Length, OpKind, Phase, Plan, class_of, defaults};
 use crate::redact;
-use crate::store::{Adapter, Common, Demand, Durability, Intent, LimitUnit, Mode, Options, ServerLimit};
+use crate::store::{
+    Adapter, Common, Demand, Durability, Error, Intent, LimitUnit, Mode, Options, ServerLimit,
+};
 use crate::units;
 
 /// Upper bound on the bytes of a catalog's row, with its keys.
@@ -128,8 +131,27 @@ impl UserServerStore {
     }
 
     fn blamed(&self, error: anyhow::Error) -> anyhow::Error {
-        error.context(format!("`{}` cannot use the server at `{}`", self.label, self.shown_url()))
+        blamed(error, &self.label, self.url().unwrap_or_default())
     }
+}
+
+/// Names the server of the user behind an error. One that is silent may be another service, which waits to be spoken to.
+pub(super) fn blamed(error: anyhow::Error, label: &str, url: &str) -> anyhow::Error {
+    let is_silence = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        matches!(io, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
+            || matches!(cause.downcast_ref::<Error>(), Some(Error::TimedOut))
+    };
+    let (used, is_silent) = (cannot_use(label, url), error.chain().any(is_silence));
+    match is_silent {
+        true => anyhow!("{used}: it did not answer within --op-timeout; is this the port of such a server?"),
+        false => error.context(used),
+    }
+}
+
+/// Begins an error about a server of the user.
+pub(super) fn cannot_use(label: &str, url: &str) -> String {
+    format!("`{label}` cannot use the server at `{}`", redact::without_passwords(url))
 }
 
 /// Upper bound on how often a phase writes the whole corpus. 0.0 for ageing, which is counted separately.
@@ -315,6 +337,22 @@ impl Announcement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_silent_is_told_from_one_that_refuses() {
+        let io = |kind: ErrorKind| anyhow::Error::new(std::io::Error::from(kind)).context("cannot connect");
+        let said = |error| format!("{:#}", blamed(error, "redis", "redis://:secret@h"));
+        for silent in
+            [io(ErrorKind::WouldBlock), io(ErrorKind::TimedOut), anyhow::Error::new(Error::TimedOut)]
+        {
+            let said = said(silent);
+            assert!(
+                said.contains("did not answer within --op-timeout") && !said.contains("secret"),
+                "{said}"
+            );
+        }
+        assert!(said(io(ErrorKind::ConnectionRefused)).contains("`redis://:***@h`: cannot connect: "));
+    }
 
     #[test]
     fn a_size_for_a_flag_is_a_little_less_than_what_fits() {

@@ -531,7 +531,7 @@ fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec>
 /// Explains why a `--set` applies to no candidate: an unknown store, an unknown option, or a store that is not part of this run.
 fn unused_set(set: &str) -> anyhow::Error {
     let Some((store, option)) = set.rsplit_once('.') else {
-        return anyhow!("`{set}` is not of the form store.option");
+        return anyhow!("--set: `{set}` is not of the form STORE.OPTION=VALUE");
     };
     let of = |adapter: &&Adapter| adapter.name == store || stores::family(adapter.name) == store;
     let members: Vec<&'static Adapter> = stores::adapters().filter(of).collect();

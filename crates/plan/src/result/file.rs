@@ -18,11 +18,12 @@ impl RunResult {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
         let text = crate::input::read_text(&file, RESULT_BYTES_MAX)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
-        let version: FormatVersion = serde_json::from_str(&text).map_err(|_detail| {
-            anyhow!(
-                "`{}` is not a result of blobwise; give a run's directory or its result.json",
-                file.display()
-            )
+        let version: FormatVersion = serde_json::from_str(&text).map_err(|detail| {
+            let why = match detail.is_eof() {
+                true => "ends in the middle, and cannot be used: measure again",
+                false => "is not a result of blobwise; give a run's directory or its result.json",
+            };
+            anyhow!("`{}` {why}", file.display())
         })?;
         if !(SCHEMA_MIN..=SCHEMA).contains(&version.schema) {
             bail!(

@@ -10,12 +10,14 @@ const LAST: &str = "LAST";
 
 /// Returns the directory of the run that `name` stands for: `LAST`, `LAST~N` or a path. A file of that name takes precedence.
 pub fn run_called(name: &Path) -> Result<PathBuf> {
-    let back = match name.to_str().and_then(|name| name.strip_prefix(LAST)) {
-        Some("") => Some(0),
-        Some(rest) => rest.strip_prefix('~').and_then(|number| number.parse::<usize>().ok()),
-        None => None,
+    let typed = name.to_str().filter(|_| !name.exists()).map(str::to_uppercase).unwrap_or_default();
+    let back = match typed.strip_prefix(LAST).map(|rest| rest.split_once('~').unwrap_or((rest, "0"))) {
+        Some(("", number)) => number.parse::<usize>().ok().filter(|_| name.starts_with(&typed)),
+        _ => return Ok(name.to_owned()),
     };
-    let Some(back) = back.filter(|_| !name.exists()) else { return Ok(name.to_owned()) };
+    let Some(back) = back else {
+        bail!("`{}`: the newest run is {LAST}, the one before it {LAST}~1", name.display())
+    };
     let runs = newest_first(Path::new(RUNS));
     match runs.get(back) {
         Some(run) => Ok(run.clone()),
@@ -66,8 +68,12 @@ mod tests {
             .filter_map(|run| Some(run.file_name()?.to_str()?.to_owned()))
             .collect();
         assert_eq!(names, ["20260102-000000", "20260101-000000"]);
-        for path in ["LASTING", "LAST~", "LAST~x", "runs/LAST"] {
+        for path in ["LASTING", "runs/LAST", "lasting", "out"] {
             assert_eq!(run_called(Path::new(path)).unwrap(), Path::new(path));
+        }
+        for path in ["LAST~", "LAST~x", "LAST~-1", "last", "Last~1"] {
+            let wrong = run_called(Path::new(path)).unwrap_err().to_string();
+            assert!(wrong.contains("the newest run is LAST, the one before it LAST~1"), "{wrong}");
         }
         let missing = run_called(Path::new("LAST~9999")).unwrap_err().to_string();
         assert!(missing.contains("`LAST~9999` is not among the "), "{missing}");

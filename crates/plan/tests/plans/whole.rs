@@ -90,7 +90,7 @@ fn nonsense_is_refused_with_its_name_and_limit() {
     assert!(phase("ops = {put = 1.0}\nduplicates = 0.1").contains("for `register`"));
     assert!(phase("ops = {get = 1.0}\nworkers = 0").contains("phase `p`: workers: `0` is not"));
     assert!(phase("ops = {get = 1.0}\nbatch = 0").contains("phase `p`: batch: `0` is not"));
-    assert!(phase("ops = {get = 1.0}\nrate = -1.0").contains("phase `p`: rate: `-1` must be above 0"));
+    assert!(phase("ops = {get = 1.0}\nrate = -1.0").contains("phase `p`: rate: `-1` is not between 0.001"));
     assert!(
         phase("ops = {get = 1.0}\nparts = 0").contains("phase `p`: parts: `0` is not between 1 and 1000")
     );

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -67,6 +67,9 @@ pub struct CorpusSpecification {
     /// Seed; the same seed gives the same corpus.
     pub seed: u64,
 }
+
+/// Maximum number of blobs in a synthetic corpus: keys and sizes are held in memory, about 60 B each.
+pub const BLOBS_MAX: u64 = 50_000_000;
 
 /// Default sizes of corpora are multiples of this, in bytes.
 pub const STEP_BYTES: u64 = 8_000_000;
@@ -152,7 +155,8 @@ impl Corpus {
             }
             BlobSource::Files(dir) => {
                 let real =
-                    real::read(dir, request.blobs_max, request.bytes_max, request.grows_to, request.seed)?;
+                    real::read(dir, request.blobs_max, request.bytes_max, request.grows_to, request.seed)
+                        .context("--files")?;
                 // Keys use the raw bytes of paths, because invalid UTF-8 may look alike as text.
                 let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes());
                 let keys: Keys = paths.map(|path| xxh3_128_with_seed(path, request.seed)).collect();
@@ -225,7 +229,7 @@ impl Corpus {
         distribution: &Sizes,
         content: Content,
     ) -> Result<Corpus> {
-        let sizes = draw(distribution, request.blobs_max, request.bytes_max, request.seed);
+        let sizes = draw(distribution, request.blobs_max, request.bytes_max, request.seed)?;
         if sizes.is_empty() {
             bail!("the corpus `{name}` has no blob that fits into --corpus-bytes");
         }
@@ -344,13 +348,17 @@ fn narrow(sizes: &[u64]) -> Vec<u32> {
 
 /// Draws sizes by stratified sampling, in random order: evenly spaced shares, each jittered within its stratum, and as many as
 /// fit, so that even a small corpus has the whole distribution.
-fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Vec<u64> {
+fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Result<Vec<u64>> {
     let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let mut blobs = blobs_max.unwrap_or_else(|| {
         let mean =
             (0..1000).map(|step| sizes.at((f64::from(step) + 0.5) / 1000.0) as f64).sum::<f64>() / 1000.0;
         (bytes_max as f64 / mean.max(1.0)).ceil() as u64
     });
+    ensure!(
+        blobs <= BLOBS_MAX,
+        "--corpus-bytes, --blobs and --scale: `{blobs}` blobs are more than {BLOBS_MAX}, the most that blobwise keeps track of"
+    );
     loop {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut drawn: Vec<u64> = (0..blobs)
@@ -363,7 +371,7 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
         let together = drawn.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
         if together <= bytes_max || blobs == 0 {
             drawn.shuffle(&mut random);
-            return drawn;
+            return Ok(drawn);
         }
         blobs -= (blobs / 50).max(1);
     }
@@ -395,6 +403,12 @@ mod tests {
 
     fn whole(source: BlobSource) -> CorpusSpecification {
         CorpusSpecification { source, blobs_max: None, bytes_max: None, grows_to: None, seed: 1 }
+    }
+
+    #[test]
+    fn a_corpus_of_more_blobs_than_fit_into_memory_is_refused() {
+        let error = Corpus::build(&request("fixed:1kB", None, Some(u64::MAX))).unwrap_err().to_string();
+        assert!(error.contains("blobs are more than 50000000"), "{error}");
     }
 
     #[test]

@@ -137,6 +137,11 @@ impl Sizes {
                 !Path::new(text).is_dir(),
                 "`{text}` is a directory, and a corpus has sizes: `--files {text}` takes the files below it"
             );
+            let mut names = FORMS.split(' ').filter_map(|form| form.split_once(':'));
+            ensure!(
+                !names.any(|(name, _)| name == *text),
+                "`{text}` lacks its numbers: the forms are {FORMS}"
+            );
             return Err(crate::suggest::unknown(
                 "corpus preset",
                 text,
@@ -262,25 +267,26 @@ fn parse_form(text: &str, form: &str, numbers: &str) -> Result<Sizes> {
     let number = |digits: &str| -> Result<f64> {
         digits.parse().ok().with_context(|| format!("`{digits}` in `{text}` is not a number"))
     };
+    let size = |digits: &str| parse_bytes(digits).with_context(|| format!("`{text}`"));
     Ok(match form {
-        "fixed" => Sizes::Fixed(parse_bytes(numbers)?),
+        "fixed" => Sizes::Fixed(size(numbers)?),
         "uniform" => {
             let (from, to) =
                 numbers.split_once('-').ok_or_else(|| anyhow!("`{text}` is not of the form uniform:A-B"))?;
-            Sizes::Uniform(parse_bytes(from)?, parse_bytes(to)?)
+            Sizes::Uniform(size(from)?, size(to)?)
         }
-        "list" => Sizes::Listed(numbers.split(',').map(parse_bytes).collect::<Result<_>>()?),
+        "list" => Sizes::Listed(numbers.split(',').map(size).collect::<Result<_>>()?),
         "lognormal" => {
             let (mu, sigma) = two("MU,SIGMA")?;
             Sizes::Lognormal { mu: number(&mu)?, sigma: number(&sigma)? }
         }
         "gamma" => {
             let (mean, shape) = two("MEAN,SHAPE")?;
-            Sizes::Gamma { mean: parse_bytes(&mean)? as f64, shape: number(&shape)? }
+            Sizes::Gamma { mean: size(&mean)? as f64, shape: number(&shape)? }
         }
         "pareto" => {
             let (least, alpha) = two("LEAST,ALPHA")?;
-            Sizes::Pareto { least: parse_bytes(&least)? as f64, alpha: number(&alpha)? }
+            Sizes::Pareto { least: size(&least)? as f64, alpha: number(&alpha)? }
         }
         "quantiles" => Sizes::Quantiles(numbers.split(',').map(parse_quantile).collect::<Result<_>>()?),
         _ => bail!("`{form}` is not a size distribution; there are {FORMS}"),
@@ -454,7 +460,7 @@ mod tests {
             ("cubic:3", "`cubic` is not a size distribution"),
             ("web-image", "web-images"),
         ] {
-            let error = Sizes::parse(text).unwrap_err().to_string();
+            let error = format!("{:#}", Sizes::parse(text).unwrap_err());
             assert!(error.contains(why), "{text}: {error}");
         }
     }

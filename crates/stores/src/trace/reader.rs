@@ -117,11 +117,20 @@ impl LogReader {
     /// Reads a log from anything.
     pub fn new(source: Box<dyn Read>, format: Option<LogFormat>, columns: Option<&str>) -> Result<LogReader> {
         const GZIP: &[u8] = &[0x1f, 0x8b];
+        /// Other compressed files, by their first bytes, and what decompresses them.
+        const FOREIGN: [(&[u8], &str); 3] =
+            [(b"\xfd7zX", "xz -dc"), (b"BZh", "bzip2 -dc"), (b"PK\x03\x04", "unzip -p")];
         /// As many bytes as tell how a file is compressed.
         const MAGIC_BYTES: u64 = 4;
         let (magic, failed, source) = peeked(source, MAGIC_BYTES);
         if let Some(error) = failed {
             return Err(error).context("it cannot be read");
+        }
+        let is_foreign = |begin: &[u8]| format.is_none() && magic.starts_with(begin);
+        if let Some((_, program)) = FOREIGN.iter().find(|(begin, _)| is_foreign(begin)) {
+            bail!(
+                "it is compressed in a way that is not read: `{program} FILE | blobwise trace -` describes it"
+            );
         }
         let source: Box<dyn Read> = if magic.starts_with(GZIP) {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source)))

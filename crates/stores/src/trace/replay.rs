@@ -159,6 +159,12 @@ impl Replay {
         files: Option<Arc<PathIndex>>,
         progress: &mut dyn FnMut(Reading),
     ) -> Result<Replay> {
+        let is_other = file.path.metadata().is_ok_and(|of| !of.is_file() && !of.is_dir());
+        ensure!(
+            !is_other,
+            "`{}` is a pipe or a device, and a run reads its log more than once: write it to a file first",
+            file.path.display()
+        );
         let reader = LogReader::open(&file.path, file.format, file.columns.as_deref())?.with_files(files);
         let bounds = Bounds { bad_share_max: file.bad_share_max, ..Bounds::default() };
         Replay::bounded(reader, selection, bounds, progress)
@@ -457,7 +463,12 @@ impl Requests {
     }
 
     fn replay(mut self, selection: &Selection, bad: u64) -> Result<Replay> {
-        ensure!(!self.steps.is_empty(), "it has no request that can be replayed{}", self.left_out(bad, 0, 0));
+        let of = if selection.share.is_some_and(|share| share < 1.0) { "this --sample of it" } else { "it" };
+        ensure!(
+            !self.steps.is_empty(),
+            "{of} has no request that can be replayed{}",
+            self.left_out(bad, 0, 0)
+        );
         let sizes = self.sizes()?;
         let named = self.ids.len();
         let (chosen, too_large) = self.chosen(&sizes, selection);

@@ -209,6 +209,8 @@ fn what_cannot_be_read_is_counted_and_the_rest_is_read() {
         (&b""[..], "it is empty"),
         (b"a line of something\n", "its first lines are in no format that blobwise knows"),
         (b"\0\x01\x02", "its first lines are in no format that blobwise knows"),
+        (b"\xfd7zXZ\0", "compressed in a way that is not read: `xz -dc FILE | blobwise trace -`"),
+        (b"BZh91AY", "`bzip2 -dc FILE | blobwise trace -`"),
         (b"\x28\xb5\x2f\xfd\0", "it cannot be read: unexpected end of file"),
         (b"\x28\xb5\x2f\xfd\0\xa8", "its zstd window of 2.15 GB is larger than 128 MiB"),
     ] {

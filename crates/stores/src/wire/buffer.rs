@@ -60,7 +60,12 @@ impl Address {
 
 /// Parses the option `url`.
 pub fn parse(url: &str, of: &str) -> Result<Url> {
-    let shown = || format!("`{}` is not a URL of {of}", crate::redact::without_passwords(url));
+    let shown = || {
+        let is_special = url.contains('#') || url.matches('@').count() > 1;
+        let hint =
+            if is_special { "; in a password, `/`, `#` and `@` are written as %2F, %23 and %40" } else { "" };
+        format!("`{}` is not a URL of {of}{hint}", crate::redact::without_passwords(url))
+    };
     Ok(Url::parse(url).with_context(shown)?)
 }
 

@@ -76,7 +76,10 @@ pub fn parse_url(text: &str) -> Result<(Address, Login)> {
     let login = Login {
         user: decoded(url.username()),
         password: decoded(url.password().unwrap_or_default()),
-        database: database.parse().with_context(|| format!("`{shown}` ends with no number of a database"))?,
+        database: database
+            .parse()
+            .ok()
+            .with_context(|| format!("`{shown}` ends with no number of a database"))?,
     };
     Ok((address, login))
 }

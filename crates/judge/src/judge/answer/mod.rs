@@ -245,9 +245,11 @@ fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
     let Some(cells) = cells_of(&result.results, question) else {
         let phase = &question.phases[0];
         let is_planned = plan.phases.iter().any(|known| known.id == *phase);
-        let why = match is_planned {
-            true => format!("the phase `{phase}` was not measured"),
-            false => format!("the phase `{phase}` was not part of it"),
+        let is_measured = result.results.iter().any(|cell| cell.phase == *phase);
+        let why = match (is_planned, is_measured) {
+            (_, true) => "only baselines were measured".to_owned(),
+            (true, _) => format!("the phase `{phase}` was not measured"),
+            (false, _) => format!("the phase `{phase}` was not part of it"),
         };
         return unanswered(question, &why, to_find_out(plan, result, question));
     };

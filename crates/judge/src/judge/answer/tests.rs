@@ -449,6 +449,14 @@ fn caches_are_compared_with_caches_and_are_no_answer() {
 }
 
 #[test]
+fn baselines_alone_answer_nothing() {
+    let baseline = |number| (number, "read-warm", json!({"kind": Kind::Baseline.name()}));
+    let said = sentences(&[("read-warm", [3.0, 1.0, 2.0])], &[0, 1, 2].map(baseline));
+    let warm = with(&said, "Warm reads");
+    assert!(warm.contains("does not answer it: only baselines were measured"), "{warm}");
+}
+
+#[test]
 fn who_hands_files_out_is_no_place_for_them() {
     // These of the three candidates deliver what another store keeps.
     let said = |web: &[usize]| {

@@ -10,9 +10,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::values::{check_excluded, memory_shares, text_path};
 use super::{PlanText, growth};
-use crate::corpus::CorpusId;
 use crate::corpus::{
-    BLOB_BYTES_MAX, BlobSource, Content, Corpus, CorpusSpecification, PRESETS, STEP_BYTES, Sizes,
+    BLOB_BYTES_MAX, BLOBS_MAX, BlobSource, Content, Corpus, CorpusId, CorpusSpecification, PRESETS,
+    STEP_BYTES, Sizes,
 };
 use crate::rules::{MEMORY_MIN, PROCESSOR_CACHE_TIMES};
 use crate::suggest::unknown;
@@ -227,8 +227,6 @@ const SCALED_BLOBS_MIN: u64 = 8;
 const SCALED_BLOBS_LEAST: u64 = 2;
 /// Size limit in bytes for keeping eight blobs; without it, a preview would spend most of its time on the largest sizes.
 const SCALED_BYTES: u64 = 16_000_000;
-/// Maximum number of blobs in a corpus: keys and sizes are held in memory, about 60 B each.
-pub(super) const BLOBS_MAX: u64 = 50_000_000;
 /// Size in bytes of the corpus at each step of a sweep, unless 100 blobs are larger.
 const SWEEP_BYTES: u64 = 16_000_000;
 /// Minimum number of blobs at each step of a sweep.
@@ -327,8 +325,9 @@ pub fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>
     let corpus = text.corpus.clone().unwrap_or_default();
     let default = text.default_size()?;
     let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
-    if corpus.blobs == Some(0) || bytes_max == Some(0) {
-        bail!("--blobs and --corpus-bytes: must be above 0");
+    let is_nothing = [("--blobs", corpus.blobs), ("--corpus-bytes", bytes_max)];
+    if let Some((flag, _)) = is_nothing.iter().find(|(_, given)| *given == Some(0)) {
+        bail!("{flag}: `0` must be above 0");
     }
     if let Some(blobs) = corpus.blobs.filter(|blobs| *blobs > BLOBS_MAX) {
         bail!("--blobs: `{blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
@@ -338,7 +337,9 @@ pub fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>
             bail!("this plan has corpora of its own, which `--sweep` cannot vary");
         }
         if corpus.is_real() || corpus.source.is_some() {
-            bail!("--sweep: draws its own sizes; leave out --files, --trace and --corpus");
+            bail!(
+                "--sweep: draws its own sizes; leave out --files, --trace and --corpus, and plans that have them"
+            );
         }
         return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
     }
@@ -422,7 +423,8 @@ fn one(
 }
 
 fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
-    let content = || corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse);
+    let content =
+        || corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse).context("--content");
     if let Some(path) = &corpus.trace {
         check_excluded("--trace", &[("--corpus", corpus.source.is_some())])?;
         ensure!(
@@ -452,7 +454,7 @@ fn source_of(corpus: &CorpusText, scale: f64) -> Result<BlobSource> {
         return Ok(BlobSource::Files(files.clone()));
     }
     let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
-    let sizes = Sizes::parse(&name)?;
+    let sizes = Sizes::parse(&name).context("--corpus")?;
     Ok(BlobSource::Synthetic { name, sizes, content: content()? })
 }
 

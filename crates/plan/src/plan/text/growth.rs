@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail, ensure};
 
-use super::corpora::BLOBS_MAX;
 use super::values::check_excluded;
 use super::{Action, Class, Length, OpKind, Phase, PlanText, Role, Workload, part_of};
+use crate::corpus::BLOBS_MAX;
 use crate::rules::{GROWTH_STEPS_MIN, SHORT_OPS};
 
 pub(super) const GROWTH_PHASES: &[&str] =

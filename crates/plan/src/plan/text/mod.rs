@@ -30,7 +30,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub use self::published::{
 };
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
 pub use self::resolve::{DEFAULT_BUDGET, Design, MIX_PHASES, durability_class};
-pub use self::selector::{split_label, split_list, split_pair};
+pub use self::selector::{some_names, split_label, split_list, split_pair};
 pub use crate::store::DeviceLimit;
 
 pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share, text_path};
@@ -108,16 +108,24 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("sears-2006", include_str!("../../../../../plans/sears-2006.toml")),
 ];
 
+/// Error of a key of the corpus outside its table; as flags, all keys stand beside each other.
+fn in_another_table(text: &str, error: &toml::de::Error) -> Option<Error> {
+    let key = error.message().strip_prefix("unknown field `")?.split('`').next()?;
+    let value = toml::from_str::<toml::Table>(text).ok()?.remove(key)?;
+    toml::Table::from_iter([(key.to_owned(), value)]).try_into::<CorpusText>().ok()?;
+    Some(anyhow!("`{key}` is a key of the table `[corpus]`: move it there"))
+}
+
 /// The error for a name that no shipped plan has.
-pub fn unknown_plan(name: &str) -> anyhow::Error {
+pub fn unknown_plan(name: &str) -> Error {
     unknown_of_list("blobwise list plans", "plan", name, SHIPPED.iter().map(|(known, _)| *known))
 }
 
 /// Names in a list: stores, phases, file systems.
 type Names = Vec<String>;
 
-fn list(text: &str) -> Result<Names, std::convert::Infallible> {
-    Ok(split_list(text))
+fn list(text: &str) -> Result<Names> {
+    some_names(text).map(|text| split_list(&text))
 }
 
 optional_keys! {
@@ -478,12 +486,19 @@ impl PlanText {
         );
         let text = crate::input::read_text(path, PLAN_BYTES_MAX)
             .with_context(|| format!("cannot read the plan `{name}`"))?;
-        PlanText::parse(&text).with_context(|| format!("the plan `{name}`"))
+        let plan = PlanText::parse(&text).with_context(|| format!("the plan `{name}`"))?;
+        // A file that was cut to nothing does not ask for the default plan.
+        ensure!(
+            plan != PlanText::default(),
+            "the plan `{name}` is empty: `blobwise run` measures the default plan"
+        );
+        Ok(plan)
     }
 
     /// Parses a plan.
     pub fn parse(text: &str) -> Result<PlanText> {
-        toml::from_str(text).map_err(|error| of_toml(text, &error))
+        toml::from_str(text)
+            .map_err(|error| in_another_table(text, &error).unwrap_or_else(|| of_toml(text, &error)))
     }
 
     /// Returns this plan with the keys that `given` has in place of its own.

@@ -340,7 +340,11 @@ impl Resolver<'_> {
     }
 
     fn durability(&self) -> Result<Durability> {
-        self.text.durability.as_deref().map_or(Ok(Durability::OnSync), durability_class)
+        self.text
+            .durability
+            .as_deref()
+            .map_or(Ok(Durability::OnSync), durability_class)
+            .context("--durability")
     }
 
     fn rounds(&self, scale: f64, visits: usize) -> Result<(Option<u32>, Option<Duration>)> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use crate::redact::without_passwords;
 use crate::store::COMMON;
@@ -76,13 +76,25 @@ pub fn split_list(text: &str) -> Vec<String> {
     parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
+/// Checks a flag that lists names. Fails if it names nothing: the default would be taken in its place.
+pub fn some_names(text: &str) -> Result<String> {
+    ensure!(!split_list(text).is_empty(), "it names nothing; leave the flag out");
+    Ok(text.to_owned())
+}
+
 /// Splits `name[option=value,...]` into the name and the options.
 pub fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
     let inner = rest
         .strip_suffix(']')
         .ok_or_else(|| anyhow!("`{}` lacks its closing bracket", without_passwords(label)))?;
-    let options = split_list(inner).iter().map(|pair| split_pair(pair)).collect::<Result<_>>()?;
+    let mut options = BTreeMap::new();
+    for pair in split_list(inner) {
+        let (option, value) = split_pair(&pair)?;
+        if options.insert(option, value).is_some() {
+            bail!("`{}` sets an option twice", without_passwords(label));
+        }
+    }
     Ok((name.trim(), options))
 }
 
@@ -112,5 +124,10 @@ mod tests {
     #[test]
     fn lists_are_split_outside_brackets_only() {
         assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
+        assert!(split_label("a[b=1,c=2]").is_ok() && split_label("a[b=1,b=2]").is_err());
+        assert_eq!(some_names("a,b,").unwrap(), "a,b,");
+        for nothing in ["", ",", " , "] {
+            assert!(some_names(nothing).is_err(), "{nothing}");
+        }
     }
 }

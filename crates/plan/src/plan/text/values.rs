@@ -9,7 +9,6 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use super::split_pair;
 use crate::rules::SCALED_MEMORY_MIN;
 use crate::store::{DeviceLimit, FILLED_MAX};
-use crate::suggest::unknown;
 use crate::units::{parse_bytes, parse_duration, parse_share};
 
 /// A response time that a share of the ops must not exceed.
@@ -36,7 +35,8 @@ impl std::str::FromStr for ResponseLimit {
         let (name, time) =
             split_pair(text).map_err(|_error| anyhow!("--limit: `{text}` is not of the form p99=50ms"))?;
         let share = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, share)| *share);
-        let share = share.ok_or_else(|| unknown("percentile", &name, KNOWN.iter().map(|(name, _)| *name)))?;
+        let share =
+            share.ok_or_else(|| anyhow!("--limit: `{text}`: the percentiles are p50, p90, p99 and p99.9"))?;
         let time = parse_duration(&time).with_context(|| format!("--limit: `{text}`"))?;
         if time.is_zero() {
             bail!("--limit: `{text}`: no op takes no time");
@@ -68,12 +68,14 @@ impl MemorySize {
         }
     }
 
-    /// Like [`MemorySize::parse`], but for a limit, which must not be 0.
+    /// Like [`MemorySize::parse`], but for a limit, which must be a page or more.
     pub fn parse_limit(key: &str, text: &str) -> Result<MemorySize> {
+        /// The kernel limits pages.
+        const PAGE_BYTES: u64 = 4096;
         let size = MemorySize::parse(key, text)?;
-        if size.bytes(1 << 40) == 0 {
+        if size.bytes(1 << 40) < PAGE_BYTES {
             bail!(
-                "{key}: `{text}`: no store runs without memory; give it a size such as 64MiB, or a part of the corpus such as 25%"
+                "{key}: `{text}` is less than a page of memory, 4KiB; give a size such as 64MiB, or a part of the corpus such as 25%"
             );
         }
         Ok(size)
@@ -182,10 +184,10 @@ fn rounded(percent: f64) -> f64 {
 
 /// Parser of a path in a flag. Plans and results store paths as text.
 pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|path| {
-        path.into_string()
-            .map(PathBuf::from)
-            .map_err(|_name| "its name is not UTF-8, and results keep it as text")
+    OsStringValueParser::new().try_map(|path| match path.into_string() {
+        Ok(path) if path.is_empty() => Err("it is empty; `.` is the current directory"),
+        Ok(path) => Ok(PathBuf::from(path)),
+        Err(_name) => Err("its name is not UTF-8, and results keep it as text"),
     })
 }
 
@@ -214,8 +216,8 @@ pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
 }
 
 pub(super) fn positive_rate(flag: &str, rate: f64) -> Result<f64> {
-    if !(rate.is_finite() && rate > 0.0 && rate <= 1e8) {
-        bail!("{flag}: `{rate}` must be above 0 and at most 100000000 ops a second");
+    if !(0.001..=1e8).contains(&rate) {
+        bail!("{flag}: `{rate}` is not between 0.001 and 100000000 ops a second");
     }
     Ok(rate)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
@@ -12,7 +12,7 @@ use super::access::check_url;
 use crate::host::server::Program;
 use crate::input::read_text;
 use crate::store::{Durability, Kind, Loss, Losses};
-use crate::suggest::{of_toml, unknown};
+use crate::suggest::{of_toml, of_toml_table, unknown};
 
 /// Maximum size of a manifest in bytes.
 const MANIFEST_BYTES_MAX: u64 = 100_000;
@@ -194,7 +194,7 @@ impl Manifest {
 fn taken<T: DeserializeOwned>(table: &mut Table, key: &str) -> Result<Option<T>> {
     let Some(value) = table.remove(key) else { return Ok(None) };
     let read: std::result::Result<T, toml::de::Error> = value.try_into();
-    read.map(Some).map_err(|error| anyhow!("`{key}`: {}", error.message()))
+    read.map(Some).map_err(|error| of_toml_table(&error).context(format!("`{key}`")))
 }
 
 /// A table with a value for some of the classes.
@@ -433,8 +433,8 @@ mod tests {
                 changed("sync = \"POST /sync\"", "").replace("each-write", "on-sync"),
                 "class on-sync needs a `sync`",
             ),
-            (changed("after_kill", "after_kil"), "unknown field"),
-            (changed("\"nothing\"", "\"none\""), "unknown variant"),
+            (changed("after_kill", "after_kil"), "did you mean `after_kill`?"),
+            (changed("\"nothing\"", "\"none\""), "no key or value is called `none`"),
         ] {
             let said = parsed(&text).map_or_else(|error| format!("{error:#}"), |_| "nothing".to_owned());
             assert!(said.contains(why), "{text}: {said}");

@@ -167,7 +167,9 @@ impl UrlParts {
         ensure!(!self.host.contains(','), "it names several hosts; figures are of one server");
         let port = match self.port.as_str() {
             "" => PORT,
-            port => port.parse().with_context(|| format!("`{port}` is no port"))?,
+            port => {
+                port.parse().ok().with_context(|| format!("`{port}` is no port, a number up to 65535"))?
+            }
         };
         let place = match self.host.starts_with('/') {
             true => PostgresAddress::Directory(self.host.into(), port),
