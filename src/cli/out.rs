@@ -131,9 +131,8 @@ pub fn check_writable(flag: &str, dir: &Path) -> Result<()> {
     let mut above =
         dir.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
     let there = above.find(|path| path.exists()).unwrap_or(Path::new("."));
-    rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK).with_context(|| {
-        format!("{flag}: name another directory, because `{}` cannot be written", there.display())
-    })
+    rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK)
+        .with_context(|| format!("{flag}: `{}` cannot be written; name another directory", dir.display()))
 }
 
 const STDOUT: &str = "-";
