@@ -11,7 +11,7 @@ use blobwise::result::{Cell, RunResult};
 use blobwise::stores;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start, start_in_step};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, held, missing, needing, start, start_in_step};
 use crate::trials::Trial;
 
 /// The phases of the default plan, and those that a user asks for.
@@ -103,27 +103,22 @@ pub fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Looks at something while the run is held still, so that it cannot go on meanwhile, however long the look takes.
-pub fn held<T>(child: &Child, look: impl FnOnce() -> T) -> T {
-    send(child, Signal::STOP);
-    let seen = look();
-    send(child, Signal::CONT);
-    seen
-}
-
 /// Kills a run that has just said `line`, where there is something that it leaves. Between two visits, in which it may be by now, there
 /// is nothing: then it goes on until it says `line` again.
 pub fn kill_amid(mut child: Child, line: &str, leaves: impl Fn() -> bool) {
-    loop {
-        send(&child, Signal::STOP);
-        if leaves() {
-            send(&child, Signal::KILL);
-            wait(child);
-            return;
-        }
-        send(&child, Signal::CONT);
+    let kill = |child: &Child| {
+        held(child, || {
+            let is_there = leaves();
+            if is_there {
+                send(child, Signal::KILL);
+            }
+            is_there
+        })
+    };
+    while !kill(&child) {
         child = until(child, line, 1);
     }
+    wait(child);
 }
 
 pub fn wait(child: Child) -> Said {
