@@ -449,11 +449,13 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
         why_not_mounted().map_or(Ok(()), Err)?;
         own_mounts()?;
     }
+    // A Ctrl-C ends the program at once while logs are read and silent servers are waited for. From here on it leaves nothing.
+    let announced = announced(&plan, corpora, &plan.dir)?;
+    Signals::listen()?;
     let place = Place::make(&plan.dir)?;
     place.left().iter().for_each(|left| eprint(left));
     let disks = make_disks(&plan, &images, &place)?;
     check_places(&plan, place.path(), &disks)?;
-    let announced = announced(&plan, corpora, place.path())?;
     announced.iter().filter(|_| !quiet).for_each(|sentence| eprint(sentence));
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;

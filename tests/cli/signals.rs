@@ -2,6 +2,7 @@
 //! behind, and a rerun works.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::Child;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         }
     }
     trials.push(Trial::test("a Ctrl-C that is passed on once more is one", passed_on));
+    trials.push(Trial::test("a run that is ended while a silent server is asked leaves nothing", silent));
     trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
     trials.push(Trial::test("a growth that was stopped goes on with whole curves", growth_goes_on));
     trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
@@ -152,6 +154,30 @@ fn in_phase(signal: Signal, phase: &str) -> Outcome {
     work.say(again).ended(0);
     assert_eq!(work.names("place"), ["theirs"]);
     assert_eq!(work.snapshot("files"), before);
+    Ok(())
+}
+
+/// It ends at once, because nothing is made before servers have answered.
+fn silent() -> Outcome {
+    let work = prepared();
+    let server = TcpListener::bind(("127.0.0.1", 0))?;
+    server.set_nonblocking(true)?;
+    let url = format!("--set redis.url=redis://{}", server.local_addr()?);
+    let line = format!("run --stores redis --durability none --dir place --out out {url}");
+    let mut child = start(&mut work.blobwise(&line));
+    let _asked = loop {
+        match server.accept() {
+            Ok(asked) => break asked,
+            Err(_) if child.try_wait()?.is_none() => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) => return Err(format!("it asked no server: {error}, {:?}", wait(child)).into()),
+        }
+    };
+    // One that is heard ends it in an orderly way, after the server was waited for.
+    send(&child, Signal::TERM);
+    let said = wait(child);
+    assert_eq!(said.code, None, "{}", said.stderr);
+    assert_eq!(work.names("place"), ["theirs"]);
+    assert!(!work.path("out").exists());
     Ok(())
 }
 
