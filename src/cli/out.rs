@@ -138,7 +138,8 @@ pub fn check_writable(flag: &str, dir: &Path) -> Result<()> {
 
 const STDOUT: &str = "-";
 
-/// Rejects files that cannot be written, and one that is named twice, before anything is done. Devices and pipes take several outputs.
+/// Rejects files that cannot be written, and one that is named twice, before anything is done. Devices and pipes may be named
+/// twice.
 pub fn check_files(files: &[&Option<PathBuf>]) -> Result<()> {
     let named: Vec<&Path> = files.iter().filter_map(|file| file.as_deref()).collect();
     let is_device = |file: &Path| file.metadata().is_ok_and(|of| !of.is_file());

@@ -180,8 +180,8 @@ pub fn start_in_step(command: &mut Command) -> Child {
     child
 }
 
-/// Looks at something, or changes it, while a process is held still, so that it cannot go on meanwhile, however long that takes. It goes on
-/// where that panics too: one that stays held keeps its servers for ever.
+/// Looks at something, or changes it, while a process is held still, so that it cannot go on meanwhile, however long that
+/// takes. It goes on where that panics too: one that stays held keeps its servers for ever.
 pub fn held<T>(child: &Child, act: impl FnOnce() -> T) -> T {
     struct GoesOn(Pid);
     impl Drop for GoesOn {

@@ -560,8 +560,8 @@ fn processes(path: &Path) -> Vec<(Pid, String)> {
     found
 }
 
-/// A run with a private server that has begun to read in its first round, where something was done with the server's processes. It was
-/// held still meanwhile, and reads half a second, so that it had not got further before.
+/// Acts upon the processes of a run's private server when the run has begun to read in its first round. It is held still
+/// meanwhile, and reads half a second, so that it has not got further before.
 fn reading(work: &Work, store: &str, act: impl Fn(&Child, &[(Pid, String)])) -> Child {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = format!(
