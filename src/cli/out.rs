@@ -137,11 +137,13 @@ pub fn check_writable(flag: &str, dir: &Path) -> Result<()> {
 
 const STDOUT: &str = "-";
 
-/// Rejects files that cannot be written, and one that is named twice, before anything is done.
+/// Rejects files that cannot be written, and one that is named twice, before anything is done. Devices and pipes may be named
+/// twice.
 pub fn check_files(files: &[&Option<PathBuf>]) -> Result<()> {
     let named: Vec<&Path> = files.iter().filter_map(|file| file.as_deref()).collect();
+    let is_device = |file: &Path| file.metadata().is_ok_and(|of| !of.is_file());
     for (place, file) in named.iter().enumerate() {
-        if named[..place].contains(file) {
+        if named[..place].contains(file) && !is_device(file) {
             bail!("`{}` is named twice: give each output a file of its own", file.display());
         }
         check_file(file)?;
@@ -209,6 +211,8 @@ mod tests {
         check_files(&[&one, &None, &other]).unwrap();
         let said = check_files(&[&one, &None, &one]).unwrap_err().to_string();
         assert!(said.contains("one` is named twice"), "{said}");
+        let null = Some(PathBuf::from("/dev/null"));
+        check_files(&[&null, &null]).unwrap();
         let lost = Some(dir.path().join("nowhere/one"));
         assert!(check_files(&[&lost]).unwrap_err().to_string().starts_with("cannot write `"));
         check_writable("--out", &dir.path().join("new/deep")).unwrap();

@@ -81,7 +81,7 @@ pub struct RunFlags {
     pub out: Option<PathBuf>,
     /// Continue the run in this directory
     ///
-    /// It keeps its plan; only --tables, --fail-on-refuted, --quiet, --no-live and --verbose go with it
+    /// It keeps its plan; only --preview, --tables, --fail-on-refuted, --quiet, --no-live and --verbose go with it
     #[arg(long, value_name = "DIR", value_parser = super::run_path(), help_heading = "Results")]
     pub resume: Option<PathBuf>,
     /// End after one round that was not measured yet, to be gone on with by --resume (for `blobwise compare --plan`)
@@ -449,11 +449,13 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus], quiet: bool) -> Result<(Pla
         why_not_mounted().map_or(Ok(()), Err)?;
         own_mounts()?;
     }
+    // A Ctrl-C ends the program at once while logs are read and silent servers are waited for. From here on it leaves nothing.
+    let announced = announced(&plan, corpora, &plan.dir)?;
+    Signals::listen()?;
     let place = Place::make(&plan.dir)?;
     place.left().iter().for_each(|left| eprint(left));
     let disks = make_disks(&plan, &images, &place)?;
     check_places(&plan, place.path(), &disks)?;
-    let announced = announced(&plan, corpora, place.path())?;
     announced.iter().filter(|_| !quiet).for_each(|sentence| eprint(sentence));
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
@@ -663,11 +665,12 @@ impl RunFlags {
         CommandOutcome::Failed
     }
 
-    /// True if a flag says what is measured, how it is judged, or where results go.
+    /// True if a flag says what is measured, how it is judged, or where results go. `--preview` does not: the plans of a collection
+    /// that have no result yet need it again.
     pub fn asks_for_a_plan(&self) -> bool {
         let is_named = self.plan.is_some() || self.out.is_some() || self.corpora.is_some();
         let is_changed = self.keys != PlanText::default() || self.corpus != CorpusText::default();
-        let is_asked = self.baselines || self.preview || self.judging.is_asked();
+        let is_asked = self.baselines || self.judging.is_asked();
         is_named || is_changed || is_asked || !self.set.is_empty()
     }
 

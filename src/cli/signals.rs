@@ -1,8 +1,8 @@
 //! SIGINT and SIGTERM end the run in an orderly way. A second one ends the program at once, and the next run cleans up.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -15,14 +15,19 @@ use crate::host::machine;
 const ONE_WISH_MS: u64 = 1000;
 
 /// Signals received so far.
+#[derive(Clone)]
 pub struct Signals {
     stop: Arc<AtomicBool>,
     received: Arc<AtomicI32>,
 }
 
 impl Signals {
-    /// Starts listening.
+    /// Starts listening, or returns what has been heard since the first call.
     pub fn listen() -> Result<Signals> {
+        static HEARD: OnceLock<Signals> = OnceLock::new();
+        if let Some(heard) = HEARD.get() {
+            return Ok(heard.clone());
+        }
         let signals = Signals { stop: Arc::default(), received: Arc::default() };
         let first_ms = Arc::new(AtomicU64::new(0));
         // The first call initializes the clock, which a signal handler must not do.
@@ -30,7 +35,7 @@ impl Signals {
         for signal in [SIGINT, SIGTERM] {
             signals.register(signal, Arc::clone(&first_ms))?;
         }
-        Ok(signals)
+        Ok(HEARD.get_or_init(|| signals).clone())
     }
 
     /// Listens to one signal. `first_ms` holds the time of the first of all signals in milliseconds of [`machine::uptime`], or 0.

@@ -183,10 +183,10 @@ fn versions_of_a_broken_run_go(state: &str, signal: Signal) -> Outcome {
     Ok(())
 }
 
-/// The prefix of the one store that is there.
-fn prefix(listed: &BTreeSet<String>) -> String {
-    let ours = listed.iter().find(|entry| entry.starts_with("blobwise-")).unwrap();
-    format!("{}/", ours.split('/').next().unwrap())
+/// The prefix of the one store that is there, if there is one.
+fn prefix(listed: &BTreeSet<String>) -> Option<String> {
+    let ours = listed.iter().find(|entry| entry.starts_with("blobwise-"))?;
+    Some(format!("{}/", ours.split('/').next()?))
 }
 
 fn uploads_go() -> Outcome {
@@ -198,11 +198,11 @@ fn uploads_go() -> Outcome {
         format!("run --stores s3 --durability none --dir place --set s3.multipart=5MiB {}", theirs.url());
     let large = "--corpus fixed:11MB --blobs 3 --rounds 9 --phases fill,read-warm --verbose --out out";
     let child = until(start(&mut with_keys(&work, &format!("{run} {large}"))), "read-warm", 1);
-    // Held still until then, or it could remove its own meanwhile. What the kill breaks off may be no upload: this one is.
-    send(&child, Signal::STOP);
-    theirs.begin_upload(&format!("{}b/1", prefix(&theirs.listed("versions"))));
-    send(&child, Signal::KILL);
-    wait(child);
+    // What the kill breaks off may be no upload: this one is.
+    kill_amid(child, "read-warm", || {
+        let prefix = prefix(&theirs.listed("versions"));
+        prefix.map(|prefix| theirs.begin_upload(&format!("{prefix}b/1"))).is_some()
+    });
     assert_eq!(theirs.listed("uploads").len(), 2);
     say(&work, &format!("{run} --blobs 2 --rounds 1 --phases fill --quiet --out again")).ended(0);
     assert_eq!((theirs.listed("versions"), theirs.listed("uploads")), before);

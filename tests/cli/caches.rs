@@ -13,9 +13,9 @@ use blobwise::stores::{self, Entry};
 use rustix::process::Signal;
 
 use crate::opening;
-use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
+use crate::program::{BLOBWISE, Outcome, Work, finish, held, missing, needing, start};
 use crate::servers::{hanging_up, quick};
-use crate::signals::{held, kill_amid, run_until, send, until, wait};
+use crate::signals::{kill_amid, run_until, send, until, wait};
 use crate::theirs::{CLOSED, on_free_port, program};
 use crate::trials::Trial;
 
@@ -498,14 +498,15 @@ fn evicted() -> Outcome {
     let theirs = Theirs::memcached(&work, &["-m", "64"]);
     let line = "run --stores memcached --corpus fixed:100kB --blobs 200 --rounds 1 --phases fill,read-warm --verbose --no-live --out out";
     let child = run_until(&work, &format!("{line} {}", theirs.memcached_url()), "read-warm", 1);
-    send(&child, Signal::STOP);
-    let others = TcpStream::connect(("127.0.0.1", theirs.port))?;
-    for index in 0..1000 {
-        (&others).write_all(format!("ms others{index} 100000\r\n{}\r\n", "x".repeat(100_000)).as_bytes())?;
-    }
-    let answers = BufReader::new(others).lines().take(1000).collect::<std::io::Result<Vec<String>>>()?;
+    let answers = held(&child, || -> std::io::Result<Vec<String>> {
+        let others = TcpStream::connect(("127.0.0.1", theirs.port))?;
+        for index in 0..1000 {
+            (&others)
+                .write_all(format!("ms others{index} 100000\r\n{}\r\n", "x".repeat(100_000)).as_bytes())?;
+        }
+        BufReader::new(others).lines().take(1000).collect()
+    })?;
     assert!(answers.iter().all(|answer| answer == "HD"));
-    send(&child, Signal::CONT);
     let said = wait(child).ended(1);
     assert!(said.stdout.contains("missing") || said.stdout.contains("no such blob"), "{}", said.stdout);
     Ok(())

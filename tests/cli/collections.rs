@@ -76,7 +76,7 @@ fn gone_on_with() -> Outcome {
     std::fs::create_dir(work.path("out/third"))?;
     std::fs::write(work.path("out/third/plan.toml"), "stores = ['null']")?;
     std::fs::remove_file(work.path("out/report.html"))?;
-    work.say("run --resume out --quiet").ended(1);
+    work.say("run --resume out --preview --quiet").ended(1);
     assert!(std::fs::read(work.path("out/first/result.json"))? == first, "what was complete was run again");
     let third = std::fs::read_to_string(work.path("out/third/plan.toml"))?;
     assert!(third.contains("seed = 7"), "another seed: {third}");

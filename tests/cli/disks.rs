@@ -9,8 +9,8 @@ use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
 use crate::places::without;
-use crate::program::{BLOBWISE, Outcome, Work, finish, needing, start, start_in_step};
-use crate::signals::{held, send, until, wait};
+use crate::program::{BLOBWISE, Outcome, Work, finish, held, needing, start, start_in_step};
+use crate::signals::{send, until, wait};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {

@@ -9,8 +9,8 @@ use blobwise::result::{RunResult, Status, Warning};
 use rustix::process::Signal;
 
 use crate::places::{mounted, mounted_over, without};
-use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start, start_in_step};
-use crate::signals::{held, send, until, wait};
+use crate::program::{BLOBWISE, Outcome, Said, Work, held, needing, start, start_in_step};
+use crate::signals::{send, until, wait};
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {

@@ -7,11 +7,10 @@ use blobwise::result::{RunResult, Status, VerifiedFrom, Warning};
 use blobwise::store::NoticedBy;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rustix::process::Signal;
 
 use crate::flipping::flip;
-use crate::program::{Outcome, Work, missing, needing};
-use crate::signals::{run_until, send, wait};
+use crate::program::{Outcome, Work, held, missing, needing};
+use crate::signals::{run_until, wait};
 use crate::trials::Trial;
 
 /// Stores that answer from the kernel's cache, from their own, and from a server's.
@@ -79,9 +78,7 @@ fn changed_under(store: &str) -> Outcome {
     // Everything is read once before the phase is timed, and then lies in every cache that there is.
     std::thread::sleep(Duration::from_millis(300));
     // Held, or it could come to its end while the files of a large server are searched.
-    send(&child, Signal::STOP);
-    let copies = flip(&work.path("place"), &files[7], |byte| !byte);
-    send(&child, Signal::CONT);
+    let copies = held(&child, || flip(&work.path("place"), &files[7], |byte| !byte));
     let said = wait(child);
     assert!(copies? > 0, "the blob is nowhere in the files of {store}: {}", said.stderr);
     let said = said.ended(1);

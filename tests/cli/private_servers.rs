@@ -11,7 +11,7 @@ use blobwise::result::{RunResult, Status};
 use rustix::process::Signal;
 
 use crate::places::no_mounts;
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, held, missing, needing, start};
 use crate::signals::{send, until, wait};
 use crate::theirs::{of_postgres, program};
 use crate::trials::Trial;
@@ -207,21 +207,23 @@ fn killed() -> Outcome {
         Some(line.split_once("-s ")?.1.split(' ').next()?.into())
     };
     let begin = uptime();
-    let socket = loop {
+    let private = loop {
         // Held still until it is killed, or the server could end before its socket is looked at.
-        send(&child, Signal::STOP);
-        if let Some(socket) = socket() {
-            break socket;
+        let found = held(&child, || {
+            let socket = socket()?;
+            let private = socket.parent()?.to_owned();
+            assert!(socket.as_os_str().len() <= 107, "{}", socket.display());
+            let known = std::fs::metadata(&private).unwrap();
+            assert_eq!((known.mode() & 0o777, known.uid()), (0o700, rustix::process::geteuid().as_raw()));
+            send(&child, Signal::KILL);
+            Some(private)
+        });
+        if let Some(private) = found {
+            break private;
         }
-        send(&child, Signal::CONT);
         assert!(uptime() - begin < Duration::from_secs(60), "{:#?}", command_lines());
         std::thread::sleep(Duration::from_millis(5));
     };
-    let private = socket.parent().ok_or("no directory")?;
-    assert!(socket.as_os_str().len() <= 107, "{}", socket.display());
-    let known = std::fs::metadata(private)?;
-    assert_eq!((known.mode() & 0o777, known.uid()), (0o700, rustix::process::geteuid().as_raw()));
-    send(&child, Signal::KILL);
     wait(child);
     std::fs::remove_dir_all(work.path("out"))?;
     finish(&mut run("1", "--quiet")).ended(0);

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use blobwise::result::RunResult;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Failed;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::trials::Trial;
 
@@ -177,6 +178,21 @@ pub fn start_in_step(command: &mut Command) -> Child {
     command.stderr(Stdio::null());
     child.stderr = Some(OwnedFd::from(ours).into());
     child
+}
+
+/// Looks at something, or changes it, while a process is held still, so that it cannot go on meanwhile, however long that
+/// takes. It goes on where that panics too: one that stays held keeps its servers for ever.
+pub fn held<T>(child: &Child, act: impl FnOnce() -> T) -> T {
+    struct GoesOn(Pid);
+    impl Drop for GoesOn {
+        fn drop(&mut self) {
+            kill_process(self.0, Signal::CONT).ok();
+        }
+    }
+    let pid = Pid::from_child(child);
+    kill_process(pid, Signal::STOP).unwrap();
+    let _goes_on = GoesOn(pid);
+    act()
 }
 
 impl Said {

@@ -8,7 +8,7 @@ use libtest_mimic::Failed;
 
 use crate::caches::{PASSWORD, PATIENCE, Theirs, keys, lines};
 use crate::places::no_mounts;
-use crate::program::{Outcome, Said, Work, missing, needing};
+use crate::program::{Outcome, Said, Work, held, missing, needing};
 use crate::servers::quick;
 use crate::theirs::{mariadb, mariadb_on, mysql, postgres, psql};
 use crate::trials::Trial;
@@ -164,11 +164,12 @@ fn filled_meanwhile() -> Outcome {
     let line = "run --stores redis --durability none --corpus fixed:100kB --blobs 80 --rounds 2 --phases fill,read-warm --verbose \
                 --no-live --out out";
     let child = crate::signals::run_until(&work, &format!("{line} {}", theirs.redis_url()), "read-warm", 1);
-    crate::signals::send(&child, rustix::process::Signal::STOP);
-    // It holds 8 MB, which it removes before its next visit, so that nobody has to go for these.
-    fill_redis(theirs.port, 80, 150_000, false)?;
-    assert_eq!((keys(theirs.port, "own*").len(), info(theirs.port, "evicted_keys")?), (80, 0));
-    crate::signals::send(&child, rustix::process::Signal::CONT);
+    held(&child, || -> Outcome {
+        // It holds 8 MB, which it removes before its next visit, so that nobody has to go for these.
+        fill_redis(theirs.port, 80, 150_000, false)?;
+        assert_eq!((keys(theirs.port, "own*").len(), info(theirs.port, "evicted_keys")?), (80, 0));
+        Ok(())
+    })?;
     let said = crate::signals::wait(child).ended(1);
     assert!(said.stdout.contains("left of maxmemory"), "{}", said.stdout);
     assert_eq!((keys(theirs.port, "*").len(), info(theirs.port, "evicted_keys")?), (80, 0));

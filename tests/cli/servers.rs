@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::opening;
 use crate::places::{mounted_beside, no_mounts};
-use crate::program::{Outcome, Work, finish, missing, needing};
+use crate::program::{Outcome, Work, finish, held, missing, needing};
 use crate::results::collapse_whitespace;
 use crate::signals::{run_until, send, until, wait};
 use crate::theirs::{CLOSED, PASSWORD, mariadb, mysql, postgres, psql};
@@ -560,9 +560,9 @@ fn processes(path: &Path) -> Vec<(Pid, String)> {
     found
 }
 
-/// A run with a private server that has begun to read in its first round, and the server's processes. It is held still, and reads half a
-/// second, so that it has not got further before somebody looks.
-fn reading(work: &Work, store: &str) -> (Child, Vec<(Pid, String)>) {
+/// Acts upon the processes of a run's private server when the run has begun to read in its first round. It is held still
+/// meanwhile, and reads half a second, so that it has not got further before.
+fn reading(work: &Work, store: &str, act: impl Fn(&Child, &[(Pid, String)])) -> Child {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = format!(
         "run --stores {store},files/hashed --corpus fixed:10kB --blobs 300 --rounds 2 --phases fill,read-warm --verbose --dir place \
@@ -570,24 +570,28 @@ fn reading(work: &Work, store: &str) -> (Child, Vec<(Pid, String)>) {
     );
     // Of two candidates in a seeded order one is the server's: whichever it is, it has begun when two have.
     let mut child = run_until(work, &line, "read-warm", 1);
-    loop {
-        send(&child, Signal::STOP);
-        let servers = processes(&work.path("place"));
-        if !servers.is_empty() {
-            return (child, servers);
-        }
-        send(&child, Signal::CONT);
+    let acted = |child: &Child| {
+        held(child, || {
+            let servers = processes(&work.path("place"));
+            if !servers.is_empty() {
+                act(child, &servers);
+            }
+            !servers.is_empty()
+        })
+    };
+    while !acted(&child) {
         child = until(child, "read-warm", 1);
     }
+    child
 }
 
 fn dies() -> Outcome {
     let work = Work::new();
-    let (child, servers) = reading(&work, "postgres/bytea");
     let is_postmaster = |command: &str| command.contains("/postgres -D") && !command.contains("supervise");
-    let server = servers.iter().find(|(_, command)| is_postmaster(command)).unwrap();
-    kill_process(server.0, Signal::KILL).unwrap();
-    send(&child, Signal::CONT);
+    let child = reading(&work, "postgres/bytea", |_, servers| {
+        let server = servers.iter().find(|(_, command)| is_postmaster(command)).unwrap();
+        kill_process(server.0, Signal::KILL).unwrap();
+    });
     let said = wait(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
     let status = |store: &str| result.candidate(store).map(|candidate| candidate.status);
@@ -677,15 +681,16 @@ fn indexes(store: &str) -> Outcome {
 
 fn killed(store: &str) -> Outcome {
     let work = Work::new();
-    let (child, servers) = reading(&work, store);
-    // What is named there outlives its processes and is found by nobody.
-    for (pid, command) in servers {
-        let maps =
-            std::fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero())).unwrap_or_default();
-        let shared = maps.lines().find(|line| line.contains(" /dev/shm/"));
-        assert!(shared.is_none(), "`{command}` has memory that would stay: {shared:?}");
-    }
-    send(&child, Signal::KILL);
+    let child = reading(&work, store, |child, servers| {
+        // What is named there outlives its processes and is found by nobody.
+        for (pid, command) in servers {
+            let maps =
+                std::fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero())).unwrap_or_default();
+            let shared = maps.lines().find(|line| line.contains(" /dev/shm/"));
+            assert!(shared.is_none(), "`{command}` has memory that would stay: {shared:?}");
+        }
+        send(child, Signal::KILL);
+    });
     wait(child);
     for _ in 0..600 {
         if processes(&work.path("place")).is_empty() {

@@ -2,6 +2,7 @@
 //! behind, and a rerun works.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::Child;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use blobwise::result::{Cell, RunResult};
 use blobwise::stores;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start, start_in_step};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, held, missing, needing, start, start_in_step};
 use crate::trials::Trial;
 
 /// The phases of the default plan, and those that a user asks for.
@@ -28,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         }
     }
     trials.push(Trial::test("a Ctrl-C that is passed on once more is one", passed_on));
+    trials.push(Trial::test("a run that is ended while a silent server is asked leaves nothing", silent));
     trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
     trials.push(Trial::test("a growth that was stopped goes on with whole curves", growth_goes_on));
     trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
@@ -103,27 +105,22 @@ pub fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Looks at something while the run is held still, so that it cannot go on meanwhile, however long the look takes.
-pub fn held<T>(child: &Child, look: impl FnOnce() -> T) -> T {
-    send(child, Signal::STOP);
-    let seen = look();
-    send(child, Signal::CONT);
-    seen
-}
-
 /// Kills a run that has just said `line`, where there is something that it leaves. Between two visits, in which it may be by now, there
 /// is nothing: then it goes on until it says `line` again.
 pub fn kill_amid(mut child: Child, line: &str, leaves: impl Fn() -> bool) {
-    loop {
-        send(&child, Signal::STOP);
-        if leaves() {
-            send(&child, Signal::KILL);
-            wait(child);
-            return;
-        }
-        send(&child, Signal::CONT);
+    let kill = |child: &Child| {
+        held(child, || {
+            let is_there = leaves();
+            if is_there {
+                send(child, Signal::KILL);
+            }
+            is_there
+        })
+    };
+    while !kill(&child) {
         child = until(child, line, 1);
     }
+    wait(child);
 }
 
 pub fn wait(child: Child) -> Said {
@@ -157,6 +154,30 @@ fn in_phase(signal: Signal, phase: &str) -> Outcome {
     work.say(again).ended(0);
     assert_eq!(work.names("place"), ["theirs"]);
     assert_eq!(work.snapshot("files"), before);
+    Ok(())
+}
+
+/// It ends at once, because nothing is made before servers have answered.
+fn silent() -> Outcome {
+    let work = prepared();
+    let server = TcpListener::bind(("127.0.0.1", 0))?;
+    server.set_nonblocking(true)?;
+    let url = format!("--set redis.url=redis://{}", server.local_addr()?);
+    let line = format!("run --stores redis --durability none --dir place --out out {url}");
+    let mut child = start(&mut work.blobwise(&line));
+    let _asked = loop {
+        match server.accept() {
+            Ok(asked) => break asked,
+            Err(_) if child.try_wait()?.is_none() => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) => return Err(format!("it asked no server: {error}, {:?}", wait(child)).into()),
+        }
+    };
+    // One that is heard ends it in an orderly way, after the server was waited for.
+    send(&child, Signal::TERM);
+    let said = wait(child);
+    assert_eq!(said.code, None, "{}", said.stderr);
+    assert_eq!(work.names("place"), ["theirs"]);
+    assert!(!work.path("out").exists());
     Ok(())
 }
 

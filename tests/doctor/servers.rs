@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use blobwise::doctor::report::DoctorReport;
 use blobwise::host::server::Server;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, held, start};
 use crate::report;
 use crate::theirs::{PASSWORD, PATIENCE, Theirs, of_postgres, psql};
 use crate::watched::{no_strace, others, watched};
@@ -80,9 +80,7 @@ pub fn ends_between_looks(doctor: &mut Command, end: impl FnOnce()) -> Outcome {
     let child = start(doctor);
     has_looked_once(&child);
     // Held still until then, or it could look again before the end, which may take seconds.
-    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-    end();
-    kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
+    held(&child, end);
     let said = Said::from_output(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
