@@ -154,7 +154,7 @@ const TABLE: &[Row] = &[
         short_growth!("run --grow 10,20 --stores files/hashed,sqlite,lmdb"),
     ),
     row(
-        "blobwise run --grow 1k..300k --expect 1M --stores files/hashed,sqlite,lmdb",
+        "blobwise run --grow 1k..100k --expect 10M --stores files/hashed,sqlite,lmdb,postgres/bytea",
         short_growth!("run --grow 10,12,14,17,20 --expect 50 --stores files/hashed,sqlite,lmdb"),
     ),
     row(
