@@ -29,7 +29,8 @@ pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
 /// Formats the number of rounds of a run; of one that was ended early, how many of them were begun.
 pub(in crate::report) fn rounds(result: &RunResult) -> String {
     let all = units::counted(result.fixed.rounds, "round");
-    if result.complete { all } else { format!("{} of {all}", result.rounds_begun()) }
+    let is_whole = result.complete || result.fixed.rounds == 0;
+    if is_whole { all } else { format!("{} of {all}", result.rounds_begun()) }
 }
 
 /// Formats a value with its interval, if it has one.
@@ -105,6 +106,9 @@ mod tests {
         assert_eq!(rounds(&run), "10 rounds");
         run.complete = false;
         assert_eq!(rounds(&run), "3 of 10 rounds");
+        // It ended before their number was known.
+        run.fixed.rounds = 0;
+        assert_eq!(rounds(&run), "0 rounds");
     }
 
     #[test]
