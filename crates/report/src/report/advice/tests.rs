@@ -89,7 +89,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
             {"store": "a", "phase": "overwrite", "slower": 0.03, "slower_at_most": 0.065},
             {"store": "b", "phase": "read-warm", "slower": 0.02, "slower_at_most": 0.045}]);
     });
-    let better = "at most 7 % (95 % confidence). Better, but not proved to be by a margin that counts, is `b`: 2 % (reads from RAM), at most 5 %.";
+    let better = "at most 7 % (95 % confidence). `b` looks better, but not by enough to count: 2 % (reads from RAM), at most 5 %.";
     assert!(said.contains(better), "{said}");
     // The best single store leads in every kind of work: alone, beside another in one of them, or beside another in both.
     let at_best = |beside: usize| {
