@@ -117,7 +117,7 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
     }
     let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
     let shared =
-        (!shared.is_empty()).then(|| format!("{}: nothing is proved faster by 3 %", shared.join(", ")));
+        (!shared.is_empty()).then(|| format!("{}: nothing is proved 3 % faster", shared.join(", ")));
     alone.into_iter().chain(shared).collect()
 }
 
