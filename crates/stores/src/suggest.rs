@@ -115,6 +115,7 @@ mod tests {
             rounds: u32,
             stores: Vec<String>,
         }
+        type Tables = std::collections::BTreeMap<String, std::collections::BTreeMap<String, u32>>;
         for (text, said) in [
             ("rounds = 'x'", "line 1: `rounds`: string \"x\" is not a whole number from 0 on"),
             ("\nrounds = -1", "line 2: `rounds`: integer `-1` is not a whole number from 0 on"),
@@ -124,7 +125,6 @@ mod tests {
             let error = toml::from_str::<Keys>(text).unwrap_err();
             assert_eq!(format!("{:#}", of_toml(text, &error)), said);
         }
-        type Tables = std::collections::BTreeMap<String, std::collections::BTreeMap<String, u32>>;
         let text = "corpus = {files = 1, blobs = 'x'}";
         let said = format!("{:#}", of_toml(text, &toml::from_str::<Tables>(text).unwrap_err()));
         assert_eq!(said, "line 1: `blobs`: string \"x\" is not a whole number from 0 on");
