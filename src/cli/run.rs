@@ -518,7 +518,7 @@ fn check_arrivals(plan: &Plan) -> Result<()> {
     let is_open = |phase: &Phase| phase.climbs() || phase.load().is_none_or(|load| load.rate.is_some());
     if plan.rate.is_none() && !plan.phases.iter().any(is_open) {
         bail!(
-            "--arrivals: is of ops at a rate, and this run has none: add --rate or --limit, or leave it out"
+            "--arrivals: spaces ops that come at a rate, and this run has none: add --rate or --limit, or leave it out"
         );
     }
     Ok(())

@@ -49,7 +49,7 @@ pub struct SelftestFlags {
     /// As in `blobwise run`; the corpus is larger then
     #[arg(long, value_name = "BYTES|PERCENT%")]
     memory: Option<String>,
-    /// Run the candidates in this directory, and so on its disk
+    /// Run the candidates of --aa or --ab in this directory
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }

@@ -41,9 +41,13 @@ fn unknown_in<'a>(
 pub fn of_toml(text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().map_or("", |span| &text[..span.start.min(text.len())]);
     let line = before.matches('\n').count();
-    let key = text.lines().nth(line).and_then(|line| line.split_once('='));
+    // The value begins there, behind its key, which may be one of several in braces.
+    let within = before.rsplit('\n').next().and_then(|line| line.rsplit_once('='));
+    let key = within.or_else(|| text.lines().nth(line)?.split_once('='));
     let said = match (key, of_type(error.message())) {
-        (Some((key, _)), Some(words)) => anyhow!("`{}`: {words}", key.trim()),
+        (Some((keys, _)), Some(words)) => {
+            anyhow!("`{}`: {words}", keys.rsplit(['{', ',']).next().unwrap_or(keys).trim())
+        }
         _ => of_toml_table(error),
     };
     said.context(format!("line {}", line + 1))
@@ -111,6 +115,7 @@ mod tests {
             rounds: u32,
             stores: Vec<String>,
         }
+        type Tables = std::collections::BTreeMap<String, std::collections::BTreeMap<String, u32>>;
         for (text, said) in [
             ("rounds = 'x'", "line 1: `rounds`: string \"x\" is not a whole number from 0 on"),
             ("\nrounds = -1", "line 2: `rounds`: integer `-1` is not a whole number from 0 on"),
@@ -120,5 +125,8 @@ mod tests {
             let error = toml::from_str::<Keys>(text).unwrap_err();
             assert_eq!(format!("{:#}", of_toml(text, &error)), said);
         }
+        let text = "corpus = {files = 1, blobs = 'x'}";
+        let said = format!("{:#}", of_toml(text, &toml::from_str::<Tables>(text).unwrap_err()));
+        assert_eq!(said, "line 1: `blobs`: string \"x\" is not a whole number from 0 on");
     }
 }

@@ -135,18 +135,18 @@ impl UserServerStore {
     }
 }
 
-/// Names the server of the user behind an error. One that is silent may be another service, which waits to be spoken to.
+/// Names the server of the user behind an error. One that is silent may be another service, which waits to be spoken to. The error
+/// is kept in any case: it may say what is left on the server, and how to remove it.
 pub(super) fn blamed(error: anyhow::Error, label: &str, url: &str) -> anyhow::Error {
     let is_silence = |cause: &(dyn std::error::Error + 'static)| {
         let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         matches!(io, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
             || matches!(cause.downcast_ref::<Error>(), Some(Error::TimedOut))
     };
-    let (used, is_silent) = (cannot_use(label, url), error.chain().any(is_silence));
-    match is_silent {
-        true => anyhow!("{used}: it did not answer within --op-timeout; is this the port of such a server?"),
-        false => error.context(used),
-    }
+    let is_silent = error.chain().any(is_silence);
+    let silence =
+        if is_silent { ", which did not answer within --op-timeout (is it such a server?)" } else { "" };
+    error.context(format!("{}{silence}", cannot_use(label, url)))
 }
 
 /// Begins an error about a server of the user.
@@ -346,11 +346,12 @@ mod tests {
             [io(ErrorKind::WouldBlock), io(ErrorKind::TimedOut), anyhow::Error::new(Error::TimedOut)]
         {
             let said = said(silent);
-            assert!(
-                said.contains("did not answer within --op-timeout") && !said.contains("secret"),
-                "{said}"
-            );
+            assert!(said.contains("did not answer within --op-timeout"), "{said}");
+            assert!(!said.contains("secret") && !said.ends_with('?'), "{said}");
         }
+        let left = std::io::Error::from(ErrorKind::TimedOut);
+        let kept = said(anyhow::Error::new(left).context("remove them by hand: DROP SCHEMA ours"));
+        assert!(kept.contains("(is it such a server?): remove them by hand: DROP SCHEMA ours: "), "{kept}");
         assert!(said(io(ErrorKind::ConnectionRefused)).contains("`redis://:***@h`: cannot connect: "));
     }
 

@@ -71,7 +71,7 @@ pub struct ComparedRun {
     pub blobwise: String,
     /// `release` or `debug`.
     pub build: String,
-    /// Planned number of rounds.
+    /// Number of rounds; of a run that was ended early, those that were begun.
     pub rounds: u32,
     /// True if all rounds were measured.
     pub complete: bool,

@@ -80,7 +80,7 @@ pub struct TestedPlace {
     pub devices: u32,
     /// True if each of these devices has a limit.
     pub is_limited: bool,
-    /// Storage layers below it, down to the one that keeps the bytes; absent for devices, tables, and in reports of
+    /// Storage layers below it, down to the one that keeps the bytes; absent for devices, and in reports of
     /// earlier versions.
     pub below: Option<StorageLayers>,
     /// True if the device reports a write-back cache, which a flush empties; absent if it reports nothing.

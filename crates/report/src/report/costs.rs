@@ -101,7 +101,10 @@ fn turns(costs: &Costs) -> Option<String> {
         format!("from {} times them on ({}) {who}", units::count(turn.times), load_at(turn.times))
     };
     let told: Vec<String> = costs.turns.iter().map(told).collect();
-    Some(format!("With other reads and writes, as much stored, by the means: {}.", told.join("; ")))
+    Some(format!(
+        "With more or fewer reads and writes and as much stored, by mean cost: {}.",
+        told.join("; ")
+    ))
 }
 
 /// Lists the parts without a price.

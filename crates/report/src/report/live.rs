@@ -59,7 +59,7 @@ pub struct LiveRanking {
 
 /// Meaning of the signs.
 const SIGNS: [(&str, &str); 3] =
-    [("*", "nothing is proved faster by 3 %"), ("apart", "not compared with them"), ("-", "no time")];
+    [("*", "nothing is proved 3 % faster"), ("apart", "not compared with them"), ("-", "no time")];
 /// Widest interval that is shown, in percent of the ratio; a wider one says next to nothing.
 const PERCENT_MAX: f64 = 99.0;
 /// Number of characters of a candidate's label that are always shown.

@@ -61,7 +61,9 @@ impl Address {
 /// Parses the option `url`.
 pub fn parse(url: &str, of: &str) -> Result<Url> {
     let shown = || {
-        let is_special = url.contains('#') || url.matches('@').count() > 1;
+        // Beside the two slashes behind the scheme.
+        let is_special =
+            url.rsplit_once('@').is_some_and(|(login, _)| login.matches(['/', '#', '@']).count() > 2);
         let hint =
             if is_special { "; in a password, `/`, `#` and `@` are written as %2F, %23 and %40" } else { "" };
         format!("`{}` is not a URL of {of}{hint}", crate::redact::without_passwords(url))
@@ -390,6 +392,12 @@ mod tests {
 
     #[test]
     fn addresses_are_read_from_urls() {
+        for (url, is_hinted) in
+            [("redis://:a/b@h", true), ("redis://:a#b@h", true), ("redis://:a@h:x", false)]
+        {
+            let said = format!("{:#}", parse(url, "redis").unwrap_err());
+            assert_eq!(said.contains("are written as %2F, %23 and %40"), is_hinted, "{said}");
+        }
         let of = |url: &str| Address::from_url(&parse(url, "memcached").unwrap(), "memcached", 11211);
         assert!(
             matches!(of("memcached://127.0.0.1").unwrap(), Address::Host(name, 11211) if name == "127.0.0.1")

@@ -736,8 +736,9 @@ fn mixed(plan: &Design, result: &RunResult) -> Vec<(Vec<Comparability>, Vec<Seri
         });
         // A round that lacks a phase of the mix would seem cheap.
         let whole = cost.into_iter().filter(|(_, (_, phases))| *phases == plan.mix.len());
-        let rates = whole.map(|(round, (seconds, _))| (round, 1.0 / seconds)).collect();
-        complete.then(|| (group, Series { label: candidate.store.clone(), rates, slack: 0.0 }))
+        let rates: BTreeMap<u32, f64> = whole.map(|(round, (seconds, _))| (round, 1.0 / seconds)).collect();
+        let is_known = complete && !rates.is_empty();
+        is_known.then(|| (group, Series { label: candidate.store.clone(), rates, slack: 0.0 }))
     };
     let mut groups = units::grouped(eligible(result).into_iter().filter_map(of_candidate));
     groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));

@@ -116,8 +116,7 @@ fn speed(advice: &Advice, store: &str) -> Vec<String> {
         if is_alone { &mut alone } else { &mut shared }.push(work::named(situation));
     }
     let alone = (!alone.is_empty()).then(|| format!("{}: the fastest", alone.join(", ")));
-    let shared =
-        (!shared.is_empty()).then(|| format!("{}: nothing is proved faster by 3 %", shared.join(", ")));
+    let shared = (!shared.is_empty()).then(|| format!("{}: nothing is proved 3 % faster", shared.join(", ")));
     alone.into_iter().chain(shared).collect()
 }
 

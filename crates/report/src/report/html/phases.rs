@@ -92,6 +92,8 @@ fn leaders(block: &PhaseCells<'_>) -> Markup {
     let comparison_group = first.first().map(|cell| ranking::comparison_group(cell)).unwrap_or_default();
     let leaders: Vec<&str> =
         first.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
+    // Without another there is nothing to decide.
+    let alone = first.first().filter(|_| leaders.is_empty() && groups.len() == 1 && first.len() == 1);
     let among = match comparison_group {
         ComparisonGroup::Direct => "",
         ComparisonGroup::Delivery => " in delivery",
@@ -101,6 +103,7 @@ fn leaders(block: &PhaseCells<'_>) -> Markup {
     html! {
         span.leads {
             @if first.is_empty() { "nothing is ranked" }
+            @else if let Some(alone) = alone { "alone: " code { (alone.store) } }
             @else if leaders.is_empty() { "undecided: too few rounds, or too noisy to call" }
             @else {
                 @if leaders.len() == 1 { "leads" } @else { "lead" } (among) ": "

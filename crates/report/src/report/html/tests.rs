@@ -571,8 +571,10 @@ fn every_warning_in_the_list_is_counted() {
 #[test]
 fn a_phase_in_which_nobody_leads_is_not_called_unranked() {
     let cells = ["a", "b"].map(|store| cell(store, "fill", json!({"leader": false})));
-    let page = page(&result(&["a", "b"], cells.into(), Vec::new()));
-    assert!(page.contains("undecided: too few rounds") && !page.contains("nothing is ranked"), "{page}");
+    let of = |kept: usize| render(&result(&["a", "b"][..kept], cells[..kept].to_vec(), Vec::new())).unwrap();
+    let (both, one) = (of(2), of(1));
+    assert!(both.contains("undecided: too few rounds") && !both.contains("nothing is ranked"), "{both}");
+    assert!(one.contains("alone: <code>a</code>") && !one.contains("undecided: too few rounds"), "{one}");
 }
 
 #[test]

@@ -191,16 +191,11 @@ pub(in crate::report) fn cost_of_place(advice: &Advice) -> Option<String> {
         ),
         false => {
             // In a class of sizes, the place for all blobs comes first unless another one is better by a margin that counts.
-            let is_better = next.slower < first.slower;
-            let next_is =
-                if is_better { "Better, but not proved to be by a margin that counts," } else { "Next best" };
-            format!(
-                " {next_is} is `{}`: {} ({}), {}.",
-                next.store,
-                slower_by(next),
-                work(next),
-                at_most(next, false)
-            )
+            let next_is = match next.slower < first.slower {
+                true => format!("`{}` looks better, but not by enough to count", next.store),
+                false => format!("Next best is `{}`", next.store),
+            };
+            format!(" {next_is}: {} ({}), {}.", slower_by(next), work(next), at_most(next, false))
         }
     });
     Some(cost + &next.unwrap_or_default())

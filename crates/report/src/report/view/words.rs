@@ -29,7 +29,8 @@ pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
 /// Formats the number of rounds of a run; of one that was ended early, how many of them were begun.
 pub(in crate::report) fn rounds(result: &RunResult) -> String {
     let all = units::counted(result.fixed.rounds, "round");
-    if result.complete { all } else { format!("{} of {all}", result.rounds_begun()) }
+    let is_whole = result.complete || result.fixed.rounds == 0;
+    if is_whole { all } else { format!("{} of {all}", result.rounds_begun()) }
 }
 
 /// Formats a value with its interval, if it has one.
@@ -43,14 +44,8 @@ pub(in crate::report) fn with_interval(value: &Interval, show: impl Fn(f64) -> S
 /// States how few blobs received most of a phase's ops, if keys were skewed; the same for all candidates.
 pub(in crate::report) fn hot(cells: &[&Cell]) -> Option<String> {
     let hot = cells.iter().find_map(|cell| cell.hot)?;
-    let [ops, blobs, bytes] = [hot.ops_share, hot.blobs_share, hot.bytes_share].map(percent);
-    Some(format!("{ops} % of the ops went to {blobs} % of the blobs, which have {bytes} % of the bytes"))
-}
-
-/// Formats a share as a percentage with about two significant digits.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
+    let [ops, blobs, bytes] = [hot.ops_share, hot.blobs_share, hot.bytes_share].map(units::percent);
+    Some(format!("{ops} of the ops went to {blobs} of the blobs, which have {bytes} of the bytes"))
 }
 
 /// Names places from 0 by letters: a to z, then aa, ab, and so on.
@@ -105,6 +100,9 @@ mod tests {
         assert_eq!(rounds(&run), "10 rounds");
         run.complete = false;
         assert_eq!(rounds(&run), "3 of 10 rounds");
+        // It ended before their number was known.
+        run.fixed.rounds = 0;
+        assert_eq!(rounds(&run), "0 rounds");
     }
 
     #[test]
