@@ -471,7 +471,7 @@ fn killed_groups() -> Outcome {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| name.starts_with("blobwise-") && name.contains(&part)).collect()
     };
-    assert!(!held(&killed, &of_the_killed).is_empty(), "the run has no group");
+    assert!(!held(&killed, of_the_killed).is_empty(), "the run has no group");
     killed.kill().and_then(|()| killed.wait()).unwrap();
     // Its server ends a moment later, and the kernel keeps a group as long. Any run removes it, those of other trials too.
     let mut tries = 0;

@@ -1,17 +1,20 @@
 //! Local TCP ports: the range that the kernel assigns to connections, and how many ports closed connections still hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
-use std::sync::LazyLock;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
 use super::kernel_text::read;
 use super::uptime;
@@ -45,11 +48,33 @@ pub fn free_listener() -> Result<TcpListener> {
     let mut ports: Vec<u16> = TEMPORARY.filter(|port| !is_given(*port) && !is_reserved(*port)).collect();
     ports.shuffle(&mut SmallRng::seed_from_u64(*ORDER));
     let mut tries = ports.iter().map(|_| ports[NEXT.fetch_add(1, Ordering::Relaxed) % ports.len()]);
-    match tries.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()) {
+    let free =
+        |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok().filter(|_| is_claimed_now(port));
+    match tries.find_map(free) {
         Some(listener) => Ok(listener),
         // If the kernel may assign all of them, takes one of its choice.
         None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no loopback port is free"),
     }
+}
+
+/// Claims a port against other processes of blobwise, by an abstract socket of its name; false if one of them has it. A server binds
+/// its port some time after it was found to be free, and one of another run that answers there meanwhile would be taken for it.
+fn is_claimed_now(port: u16) -> bool {
+    /// The last claims are held: as many servers do not start at once.
+    const HELD_MAX: usize = 64;
+    static HELD: Mutex<VecDeque<OwnedFd>> = Mutex::new(VecDeque::new());
+    let claim = || {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddrUnix::new_abstract_name(format!("blobwise-port-{port}").as_bytes())?)?;
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        held.push_back(socket);
+        if held.len() > HELD_MAX {
+            held.pop_front();
+        }
+        Ok(())
+    };
+    // Where there are no such sockets, the port is as good as it was.
+    claim() != Err(Errno::ADDRINUSE)
 }
 
 /// Returns a predicate for ports reserved for other services (`ip_local_reserved_ports`).
@@ -148,6 +173,12 @@ fn held_by_address(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_was_given_away_is_not_given_to_another() {
+        let port = free_listener().unwrap().local_addr().unwrap().port();
+        assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && !is_claimed_now(port));
+    }
 
     #[test]
     fn held_ports_are_counted_by_the_address_that_they_were_to() {
