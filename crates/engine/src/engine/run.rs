@@ -439,8 +439,11 @@ impl RunState<'_> {
             self.records.fixed = fixed;
             self.cut_corpora()?;
         }
+        // To deflate a sample takes seconds, which nobody waits for who stopped a pilot.
+        let deflates = !self.stopped() || !self.records.store_rounds.is_empty();
+        let planned = self.corpora.iter().zip(&self.context.plan.corpora);
         self.records.corpora =
-            self.corpora.iter().zip(&self.context.plan.corpora).map(corpus_result).collect();
+            planned.map(|(corpus, planned)| corpus_result(corpus, planned, deflates)).collect();
         if self.stopped() {
             return Ok(());
         }
@@ -1082,14 +1085,14 @@ fn is_whole(harness: &Harness, plan: &Plan) -> bool {
     })
 }
 
-fn corpus_result((corpus, planned): (&Corpus, &CorpusPlan)) -> CorpusResult {
+fn corpus_result(corpus: &Corpus, planned: &CorpusPlan, deflates: bool) -> CorpusResult {
     CorpusResult {
         name: corpus.name.clone(),
         blobs: corpus.blobs(),
         bytes: corpus.bytes(),
         quantiles: corpus.quantiles(),
         largest_bytes: corpus.largest(),
-        deflate_ratio: corpus.deflate_ratio(),
+        deflate_ratio: if deflates { corpus.deflate_ratio() } else { None },
         corpus_id: planned.corpus_id,
         sampled_from: corpus.sampled_from,
         cut: corpus.cut.clone(),
