@@ -1,6 +1,7 @@
 //! What is expected of a growth beyond its last step, in words, with how well the steps predict the last one.
 
-use super::view::words::with_interval;
+use super::view::words::{step_shown, with_interval};
+use crate::judge::interval;
 use crate::plan::text::whole_of;
 use crate::result::{Cell, CurveFigure, GrowthForecast, GrowthOutcome, Interval, RunResult, StepCurve};
 use crate::units;
@@ -46,12 +47,25 @@ pub(super) fn predicted(result: &RunResult) -> Option<String> {
 /// Sentences on the curves of a cell's phase, for the explanation of that cell.
 pub(super) fn of_cell(result: &RunResult, cell: &Cell) -> Vec<String> {
     let is_its = |of: &&StepCurve| of.store == cell.store && of.phase == whole_of(&cell.phase);
-    let times = result.curves.iter().filter(is_its).filter(|of| of.figure == CurveFigure::Time);
-    let mut all: Vec<String> = times.filter_map(|of| Some(sentence(of, of.forecast.as_ref()?))).collect();
-    if !all.is_empty() {
-        all.extend(predicted(result).map(|share| format!("Of all figures of this run: {share}")));
-    }
+    let times = || result.curves.iter().filter(is_its).filter(|of| of.figure == CurveFigure::Time);
+    let expected: Vec<String> = times().filter_map(|of| Some(sentence(of, of.forecast.as_ref()?))).collect();
+    let share = predicted(result).filter(|_| !expected.is_empty());
+    let mut all: Vec<String> = times().filter_map(|of| change(result, of)).collect();
+    all.extend(expected);
+    all.extend(share.map(|share| format!("Of all figures of this run: {share}")));
     all
+}
+
+/// Sentence on how much longer an op takes at the last step of a curve than at the first.
+fn change(result: &RunResult, of: &StepCurve) -> Option<String> {
+    let [first, last] = [of.steps.first()?, of.steps.last()?].map(|step| step_shown(result, step.at));
+    let from_to = match result.plan.age {
+        Some(_) => format!("From age {first} to {last}"),
+        None => format!("From {first} to {last} blobs"),
+    };
+    let exponent =
+        of.exponent.map_or(String::new(), |exponent| format!(", exponent {}", interval::text(&exponent)));
+    Some(format!("{from_to}: time per op times {}{exponent}.", interval::text(&of.times)))
 }
 
 /// Sentence on the extrapolation of a curve.
@@ -92,6 +106,7 @@ pub(super) fn sentence(of: &StepCurve, forecast: &GrowthForecast) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::html::tests::result;
     use crate::result::{CurveStep, GrowthLaw};
 
     #[test]
@@ -133,6 +148,15 @@ mod tests {
         assert!(
             said.contains("those before it lead, because it no longer fits into memory (the device"),
             "{said}"
+        );
+        let mut run = result(&["a"], Vec::new(), Vec::new());
+        let grown = change(&run, &curve).unwrap();
+        assert!(grown.ends_with(" times 1.50 [1.40, 1.60], exponent 0.060 [0.050, 0.070]."), "{grown}");
+        run.plan.age = Some("0..8".to_owned());
+        let aged = StepCurve { steps: vec![step(0, 2_000.0), step(800, 3_000.0)], exponent: None, ..curve };
+        assert_eq!(
+            change(&run, &aged).as_deref(),
+            Some("From age 0 to 8: time per op times 1.50 [1.40, 1.60].")
         );
     }
 }
