@@ -242,6 +242,13 @@ fn replayed() -> Outcome {
     };
     let digests = (corpus("out")?, corpus("again")?);
     assert!(digests.0.is_string() && digests.0 == digests.1, "{digests:?}");
+    for line in
+        ["explain out sqlite replay", "explain out sqlite fast", "compare out again", "report out --markdown"]
+    {
+        let said = work.say(line);
+        assert!(!said.stdout.is_empty(), "{line}: {}", said.stderr);
+        nothing_planted(&(said.stdout + &said.stderr));
+    }
     Ok(())
 }
 
@@ -337,6 +344,20 @@ fn ask(socket: &Path, request: &str, field: &str) -> Outcome {
     Ok(())
 }
 
+/// Seconds since 1970.
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+/// Checks that all requests of a described log were made between these seconds.
+#[track_caller]
+fn made_between(found: &Value, begin: i64, end: i64) {
+    let second = |which: &str| found["rate"][which].as_i64().unwrap();
+    // A server's clock is up to a tick behind.
+    let is_between = begin - 1 <= second("first_second") && second("last_second") <= end;
+    assert!(is_between, "{begin} to {end}: {}", found["rate"]);
+}
+
 fn of_nginx() -> Outcome {
     let work = Work::new();
     let dir = work.path("").display().to_string();
@@ -365,11 +386,13 @@ fn of_nginx() -> Outcome {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    let begin = now();
     let asked = (0..60).try_for_each(|n| {
         let (request, key) = (if n == 30 { "HEAD" } else { "GET" }, if n == 31 { 99 } else { n * n % 7 });
         let field = if n % 10 == 5 { "Range: bytes=0-99\r\n" } else { "" };
         ask(&socket, &format!("{request} /planted-{key}"), field)
     });
+    let end = now();
     server.kill()?;
     server.wait()?;
     asked?;
@@ -382,6 +405,7 @@ fn of_nginx() -> Outcome {
         );
         let ops = serde_json::json!({"get": 52, "range": 6, "head": 1, "failed": 1});
         assert_eq!(found["ops"], ops, "{log}");
+        made_between(&found, begin, end);
         // Squares modulo 7 are 0, 1, 2 and 4.
         assert_eq!((found["sizes"]["1"].as_u64(), found["sizes"]["100"].as_u64()), (Some(1000), Some(1400)));
         let run =
@@ -412,6 +436,7 @@ fn of_object_store() -> Outcome {
     let bucket = Bucket::new(endpoint, UrlStyle::Path, "theirs", "us-east-1")?;
     let credentials = Credentials::new(KEY, SECRET);
     let (key, name) = (Some(&credentials), |n: usize| format!("planted {n}.jpg"));
+    let begin = now();
     for n in 0..12 {
         let url = bucket.put_object(key, &name(n)).sign(MINUTE);
         ureq::put(url.as_str()).send(vec![b'x'; 1000 + 100 * n])?;
@@ -429,6 +454,7 @@ fn of_object_store() -> Outcome {
     let said = work.say("trace theirs/log --json").ended(0);
     nothing_planted(&(said.stdout.clone() + &said.stderr));
     let found: Value = serde_json::from_str(&said.stdout)?;
+    made_between(&found, begin, now());
     assert_eq!(
         (&found["format"], &found["requests"], &found["bad"]),
         (&"s3-log".into(), &55.into(), &0.into())
