@@ -363,11 +363,11 @@ fn silent() -> Result<()> {
 fn never_returns() -> Result<()> {
     let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NeverReturns));
     let class = Durability::EachWrite;
-    let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
+    let lab = Lab::new(dir.path(), "ext4")?.waiting(LITTLE);
     let trial = Trial::new(&liar, class);
     let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
     let why = line.failed.as_deref().unwrap_or_default();
-    ensure!(why.contains("the store did not return for 4 s") && line.verdict.is_none(), "{line:?}");
+    ensure!(why.contains("the store did not return for 20 s") && line.verdict.is_none(), "{line:?}");
     nothing_is_left(dir.path())
 }
 

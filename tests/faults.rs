@@ -222,7 +222,7 @@ fn signal(pid: i32, signal: Signal) {
 fn run_until(work: &Work, store: &str, phase: &str, wrapper: &[&str]) -> Child {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = format!(
-        "run --stores {store},files/hashed --corpus fixed:2kB --blobs 12 --rounds 1 --phases {} --op-timeout 1s \
+        "run --stores {store},files/hashed --corpus fixed:2kB --blobs 12 --rounds 1 --phases {} --op-timeout 5s \
          --no-drop-caches --verbose --dir place --out out",
         PHASES.join(",")
     );

@@ -781,7 +781,7 @@ fn refuses_batches(bench: &mut Bench) -> Result<()> {
 }
 
 fn connects_anew(bench: &mut Bench) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const PATIENCE: Duration = Duration::from_secs(20);
     let keys = bench.keys(1);
     // Each looks at the sockets of every process of the machine.
     let times = if bench.subject.is_a_server_with_an_option() { 2 } else { 5 };
@@ -1025,7 +1025,7 @@ fn files_below(dir: &std::path::Path) -> Result<BTreeMap<std::path::PathBuf, Vec
 
 /// After closing, no process and no open file is left, and nothing outside the store's own directory has changed.
 fn leaves_nothing_behind(case: &Case) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const PATIENCE: Duration = Duration::from_secs(20);
     let mut bench = Bench::open(case.world, case.subject)?;
     let beside = bench.home.store.with_file_name("beside");
     std::fs::create_dir(&beside)?;

@@ -403,7 +403,7 @@ fn always_slow() -> Outcome {
         (number > 60 && !asked.starts_with("GET /theirs/?")).then(|| slow(None))
     })?;
     let line = format!(
-        "run --stores s3 --blobs 80 --rounds 1 --phases fill,read-warm --workers 1 --op-timeout 3s --durability none --dir place \
+        "run --stores s3 --blobs 80 --rounds 1 --phases fill,read-warm --workers 1 --op-timeout 8s --durability none --dir place \
          --set s3.url=http://127.0.0.1:{port}/theirs"
     );
     say(&work, &format!("{line} --quiet --out out")).ended(1);

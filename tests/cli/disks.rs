@@ -113,7 +113,7 @@ fn own() -> Outcome {
     assert_eq!(held(&child, || loops_below(&work.path("."))).len(), 1);
     send(&child, Signal::KILL);
     wait(child);
-    let gone = (0..1000).any(|_| {
+    let gone = (0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         loops_below(&work.path(".")).is_empty()
     });

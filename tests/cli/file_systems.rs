@@ -106,7 +106,7 @@ fn killed() -> Outcome {
         send(&child, Signal::KILL);
         wait(child);
         // The kernel gives loop devices back a moment after the last process that saw the mounts has gone.
-        let gone = (0..1000).any(|_| {
+        let gone = (0..6000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             loops_below(&work.path("place")).is_empty()
         });
@@ -184,7 +184,7 @@ fn limited() -> Outcome {
         let free: Vec<String> = free.map(|(_, device)| device.clone()).collect();
         [loops_below(&work.path("place")), rules(&free)].concat()
     };
-    let gone = (0..1000).any(|_| {
+    let gone = (0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         left().is_empty()
     });

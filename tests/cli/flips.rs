@@ -66,7 +66,7 @@ corpus = {{ files = "files" }}
 id = "visits"
 ops = {{ get = 1.0 }}
 cache = "warm"
-seconds = 1.5
+seconds = 4.0
 "#
     )
 }

@@ -416,10 +416,10 @@ fn slow_removal() -> Outcome {
     let theirs = postgres(&[]);
     psql(
         &theirs.url,
-        "CREATE FUNCTION wait() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(4); END $$;
+        "CREATE FUNCTION wait() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(10); END $$;
          CREATE EVENT TRIGGER wait ON ddl_command_start WHEN TAG IN ('DROP SCHEMA') EXECUTE FUNCTION wait()",
     )?;
-    let more = format!("--op-timeout 3s --set postgres.url={}", theirs.url);
+    let more = format!("--op-timeout 8s --set postgres.url={}", theirs.url);
     work.say(&quick("postgres/bytea", &more)).ended(0);
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
     assert_eq!(psql(&theirs.url, schemas)?, "0");
@@ -533,7 +533,7 @@ fn needs_have_ended() -> Outcome {
         while !std::fs::read_to_string(&log)?.contains("in use") {
             std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(6));
         Ok(())
     };
     let said = format!("{:#}", ends.wait_until_ready(NEVER, answered).unwrap_err());

@@ -380,7 +380,7 @@ fn of_nginx() -> Outcome {
     let run = format!("PATH=$PATH:/usr/sbin exec nginx -p '{dir}' -e '{dir}/errors' -c '{dir}/nginx.conf'");
     let mut server = start(work.command("sh").args(["-c", &run]).stdout(std::process::Stdio::null()));
     let socket = work.path("socket");
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if UnixStream::connect(&socket).is_ok() {
             break;
         }

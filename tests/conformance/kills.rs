@@ -21,7 +21,7 @@ const KEYS: u64 = 24;
 /// Ops between two syncs.
 const SYNC_EVERY: u64 = 10;
 /// Timeout for a killed process to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A write of the child. Both sides derive it from its number.
 enum WriteOp {

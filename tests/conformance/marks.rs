@@ -159,7 +159,7 @@ fn refuses_urls_that_lead_nowhere(world: &World, subject: &Subject) -> Result<()
         values.insert("url".to_owned(), url.clone());
         // Who does not answer is waited for to the end.
         let (new, options, little) =
-            ((Mode::Create, subject.durability), Options::new(values), Duration::from_secs(2));
+            ((Mode::Create, subject.durability), Options::new(values), Duration::from_secs(5));
         let outcome = open_within(subject, &home, new, &options, little);
         let said = refusal(outcome).with_context(|| url.clone())?;
         ensure!(said.contains(why), "`{url}`: {said}");

@@ -57,14 +57,23 @@ fn peer(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Peer {
     Peer::new(move |asked| opening(asked).unwrap_or_else(|| script(asked)))
 }
 
-/// Opens a store in the peer with a timeout of three seconds for an op, which one of the trials waits for.
+/// Opens a store in the peer with a timeout for an op that no busy machine needs.
 fn open(
     adapter: &'static Adapter,
     url: &str,
     dir: &std::path::Path,
 ) -> blobwise::store::Result<Box<dyn Store>> {
+    open_within(adapter, url, dir, Duration::from_secs(60))
+}
+
+fn open_within(
+    adapter: &'static Adapter,
+    url: &str,
+    dir: &std::path::Path,
+    op_timeout: Duration,
+) -> blobwise::store::Result<Box<dyn Store>> {
     let (common, options) = (Common::new(dir.to_owned()), opening::options_at(adapter, url));
-    (adapter.open)(&Setup { op_timeout: Duration::from_secs(3), ..opening::small(dir, &common, &options) })
+    (adapter.open)(&Setup { op_timeout, ..opening::small(dir, &common, &options) })
 }
 
 fn place() -> Result<tempfile::TempDir> {
@@ -155,7 +164,8 @@ fn asks_for_attention(adapter: &'static Adapter) -> Result<()> {
         _ => Answer::Done(1),
     });
     let dir = place()?;
-    let store = open(adapter, &peer.url(""), dir.path())?;
+    // Which is waited for.
+    let store = open_within(adapter, &peer.url(""), dir.path(), Duration::from_secs(5))?;
     let (mut session, key) = (store.session()?, Key::of_digest(1, 1));
     let late = session.get(&key, Span::Whole, &mut |_| {});
     ensure!(matches!(late, Err(Error::TimedOut)), "{late:?}");

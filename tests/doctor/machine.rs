@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use blobwise::doctor::finding::Answer;
 use blobwise::host::disk::own_mounts;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start, why_not};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, held, needing, start, why_not};
 use crate::servers::has_looked_once;
 use crate::trials::Trial;
 use crate::{found, line, report};
@@ -211,14 +211,21 @@ fn looked_at_while_sending(work: &Work, are_lost: bool) -> Said {
     let mut connections = connections(60);
     let doctor = start(work.command(BLOBWISE).args(["doctor", "--for", "3s", "--json", "report.json"]));
     has_looked_once(&doctor);
-    for (sender, receiver) in &mut connections {
+    // Held until then, or it could look again before all is sent.
+    held(&doctor, || {
+        for (sender, receiver) in &mut connections {
+            if are_lost {
+                lose_everything(receiver);
+            }
+            for _ in 0..4 {
+                sender.write_all(b"x").unwrap();
+            }
+        }
         if are_lost {
-            lose_everything(receiver);
+            // The kernel sends again after 0.2 s, 0.6 s and 1.4 s.
+            std::thread::sleep(std::time::Duration::from_secs(2));
         }
-        for _ in 0..4 {
-            sender.write_all(b"x").unwrap();
-        }
-    }
+    });
     Said::from_output(&doctor.wait_with_output().unwrap())
 }
 

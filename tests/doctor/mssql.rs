@@ -708,11 +708,11 @@ fn few_rights() -> Outcome {
     ] {
         found(&report, check, Verdict::CannotTell, why);
     }
-    for check in
-        ["ms-safe", "ms-duplicate-index", "ms-stale-statistics", "ms-database-states", "ms-answer-time"]
-    {
+    for check in ["ms-safe", "ms-duplicate-index", "ms-stale-statistics", "ms-database-states"] {
         assert_eq!(line(&report, check).answer, Verdict::Ok, "{check}");
     }
+    // Whether it is good hangs on what runs beside.
+    assert_ne!(line(&report, "ms-answer-time").answer, Verdict::CannotTell);
     rights_in_the_database_only()
 }
 

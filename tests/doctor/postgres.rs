@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use blobwise::doctor::facts::SubjectKind;
 use blobwise::doctor::finding::Answer;
 use blobwise::doctor::report::DoctorReport;
+use blobwise::host::machine::uptime;
 use blobwise::host::proxy::Proxy;
 use rustix::process::Signal;
 
@@ -103,6 +104,13 @@ fn unused(theirs: &Theirs, work: &Work) -> Outcome {
     let url = database(theirs, "unused", sql);
     let load = Load::pgbench(work, &url, "\\set n random(1, 40000)\nSELECT tag FROM t WHERE id = :n;", None);
     std::thread::sleep(std::time::Duration::from_secs(2));
+    // On a busy machine it takes longer until the table counts as read often.
+    let is_read_often = "SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) >= 1000 FROM pg_stat_user_tables WHERE relname = 't'";
+    let begin = uptime();
+    while psql(&url, is_read_often)? != "t" {
+        assert!(uptime() - begin < PATIENCE, "it is not read often");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
     drop(load);
     let young = reported(work, &url, "");
     let said_of_young = line(&young, "pg-unused-index");

@@ -448,13 +448,13 @@ mod tests {
         its.write_all(format!("{{\"id\":{}}}\0{{\"method\":\"no", calls[1]).as_bytes()).unwrap();
         its.write_all(b"body\"}\0{\"method\":\"said\",\"sessionId\":\"page\"}\0").unwrap();
         its.write_all(format!("{{\"id\":{}}}\0", calls[0]).as_bytes()).unwrap();
-        let second = Duration::from_secs(1);
-        assert_eq!(line.next(one, second).unwrap()["id"], calls[0]);
-        assert_eq!(line.next(two, second).unwrap()["id"], calls[1]);
-        assert_eq!(line.next(two, second).unwrap()["method"], "said");
+        let minute = Duration::from_secs(60);
+        assert_eq!(line.next(one, minute).unwrap()["id"], calls[0]);
+        assert_eq!(line.next(two, minute).unwrap()["id"], calls[1]);
+        assert_eq!(line.next(two, minute).unwrap()["method"], "said");
         assert!(matches!(line.next(one, Duration::from_millis(20)), Err(BrowserError::TimedOut)));
         drop(its);
         // Either an end of file, or a broken connection if not all that was sent had been read.
-        assert!(line.next(two, second).unwrap_err().to_string().contains("the browser"));
+        assert!(line.next(two, minute).unwrap_err().to_string().contains("the browser"));
     }
 }

@@ -379,10 +379,14 @@ mod tests {
     #[test]
     fn a_silent_server_is_told_apart_from_a_wrong_one() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (write, written) = std::sync::mpsc::channel();
         let mut wire = with_patience(Duration::from_secs(2), move |mut peer| {
             peer.write_all(b"VA 2\r\nxyz\r\n").unwrap();
+            write.send(()).unwrap();
             ended.recv().ok();
         });
+        // Before the patience counts, or a peer that a busy machine starts late would be a silent one.
+        written.recv().unwrap();
         assert_eq!(wire.line().unwrap(), b"VA 2");
         wire.lend(2, &mut |_| {}).unwrap();
         assert!(wire.line_end().unwrap_err().to_string().contains("`z` stands where"));

@@ -437,7 +437,7 @@ mod tests {
 
     fn client(address: SocketAddr, repeat: bool) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let kept = ConnectionMode::kept(Duration::from_secs(5));
+        let kept = ConnectionMode::kept(Duration::from_secs(60));
         let manners = ConnectionMode { acknowledge_at_once: true, repeat, ..kept };
         HttpConnection::new(Endpoint { address, tls: None }, manners)
     }

@@ -556,7 +556,7 @@ mod tests {
         // Reads what the client still sends, such as its acknowledgement of our settings: closing a socket with unread bytes
         // resets the connection, and the client may lose what it has not read yet.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         stream.read_to_end(&mut asked).ok();
         asked
     }
@@ -578,7 +578,7 @@ mod tests {
 
     fn client(address: SocketAddr) -> HttpConnection {
         let address = Address::Host(address.ip().to_string(), address.port());
-        let kept = ConnectionMode::kept(Duration::from_secs(5));
+        let kept = ConnectionMode::kept(Duration::from_secs(60));
         let manners = ConnectionMode { version: HttpVersion::Two, ..kept };
         HttpConnection::new(Endpoint { address, tls: None }, manners)
     }

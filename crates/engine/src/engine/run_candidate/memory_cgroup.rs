@@ -261,25 +261,43 @@ mod tests {
     use super::*;
     use crate::engine::work::resolved;
 
-    /// Listens to a process that begins two phases, the second after `first`, and ends two seconds later; `None` for the second if the
-    /// first was the last. Those with limited memory may take `planned`.
-    fn heard(phases: [Option<&str>; 2], first: Duration, planned: Option<Duration>) -> ListeningEnd {
+    /// Listens to a process that begins two phases, and ends so long after both were heard or when nobody listens any more; `None`
+    /// for the second if the first was the last. It begins both at once, or the second so long `after` the first was heard: a busy
+    /// machine would stretch any other pause. Phases with limited memory may take `planned`.
+    fn heard(
+        phases: [Option<&str>; 2],
+        (after, ends): (Option<Duration>, Duration),
+        planned: Option<Duration>,
+    ) -> ListeningEnd {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let phases = phases.map(|phase| {
-            phase.map_or(VisitMessage::PhasesOver, |phase| VisitMessage::Begins(phase.to_owned()))
+        let [first, second] = phases.map(|phase| {
+            let said = phase.map_or(VisitMessage::PhasesOver, |phase| VisitMessage::Begins(phase.to_owned()));
+            serde_json::to_string(&said).unwrap() + "\n"
         });
+        let (hear, is_heard) = std::sync::mpsc::channel::<()>();
         let speaker = std::thread::spawn(move || {
-            for (said, pause) in phases.into_iter().zip([first, Duration::from_secs(2)]) {
-                let line = serde_json::to_string(&said).unwrap();
-                writer.write_all(format!("{line}\n").as_bytes()).ok();
-                std::thread::sleep(pause);
+            match after {
+                Some(pause) => {
+                    writer.write_all(first.as_bytes()).ok();
+                    is_heard.recv().ok();
+                    std::thread::sleep(pause);
+                    writer.write_all(second.as_bytes()).ok();
+                }
+                None => {
+                    writer.write_all((first + &second).as_bytes()).ok();
+                }
             }
+            while is_heard.recv_timeout(ends).is_ok() {}
         });
         let stop = AtomicBool::new(false);
         let plan =
             resolved("stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-tight']\nbudget = '60s'");
         let mut timer = PhaseTimer::with_limit(&plan, planned);
-        let heard = listen(reader, [&stop, &stop], [None, None], &mut |_| (), &mut timer).unwrap();
+        let mut begins = |_: Option<&str>| {
+            hear.send(()).ok();
+        };
+        let heard = listen(reader, [&stop, &stop], [None, None], &mut begins, &mut timer).unwrap();
+        drop(hear);
         speaker.join().unwrap();
         heard
     }
@@ -287,7 +305,7 @@ mod tests {
     #[test]
     fn a_phase_that_does_not_end_is_given_up_where_there_is_a_limit() {
         let short = Duration::from_millis(600);
-        let soon = short / 100;
+        let (soon, long) = ((None, Duration::from_secs(2)), (None, Duration::from_secs(60)));
         // The limit applies to one phase, even if both phases together take longer, and to nothing after the last one.
         for next in [Some("read-warm"), None] {
             let heard = heard([Some("read-tight"), next], soon, Some(short));
@@ -295,10 +313,11 @@ mod tests {
         }
         let limited = [Some("read-warm"), Some("read-tight")];
         assert!(
-            matches!(heard(limited, soon, Some(short)), ListeningEnd::NothingFor(patience) if patience == short)
+            matches!(heard(limited, long, Some(short)), ListeningEnd::NothingFor(patience) if patience == short)
         );
         assert!(matches!(heard(limited, soon, None), ListeningEnd::Last(None)));
         // A candidate that was slow before is slow, not stuck.
-        assert!(matches!(heard(limited, short * 2, Some(short)), ListeningEnd::Last(None)));
+        let late = (Some(short * 5), Duration::from_secs(2));
+        assert!(matches!(heard(limited, late, Some(short)), ListeningEnd::Last(None)));
     }
 }

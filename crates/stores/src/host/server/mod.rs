@@ -693,8 +693,9 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         };
-        let (forgets, waits) = (started(&["--ignore-signal=CHLD", "sleep", "60"]), started(&["sleep", "60"]));
-        let is_seen = (0..200).any(|_| {
+        let forgets = started(&["--ignore-signal=CHLD", "sleep", "300"]);
+        let waits = started(&["sleep", "300"]);
+        let is_seen = (0..6000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             forgets_children(forgets.id() as i32)
         });

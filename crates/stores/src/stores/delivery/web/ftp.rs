@@ -295,7 +295,7 @@ mod tests {
     fn retrieved(last: &[&'static str]) -> Result<(bool, Vec<u8>)> {
         let replies = LOGIN.iter().chain(last).copied().collect();
         let mut client =
-            FtpClient::connect(&server(replies, b"0123456789"), "secret", Duration::from_secs(5))?;
+            FtpClient::connect(&server(replies, b"0123456789"), "secret", Duration::from_secs(60))?;
         assert_eq!(client.greeting, "(x)");
         let mut found = Vec::new();
         let there = client.retrieve("RETR x\r\n", &mut |piece| found.extend_from_slice(piece))?;
