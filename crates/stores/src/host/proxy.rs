@@ -265,8 +265,7 @@ mod tests {
     fn an_exchange_takes_a_round_trip_and_a_connection_one_more() {
         let proxy = proxied(ROUND_TRIP, echo);
         let (mut firsts, mut laters, begun) = (Vec::new(), Vec::new(), uptime());
-        while once_more(&firsts, ROUND_TRIP * 2 + LATE, begun)
-            || once_more(&laters, ROUND_TRIP + LATE, begun)
+        while once_more(&firsts, ROUND_TRIP * 2 + LATE, begun) || once_more(&laters, ROUND_TRIP + LATE, begun)
         {
             let begin = uptime();
             let mut stream = TcpStream::connect(proxy.address()).unwrap();
