@@ -65,7 +65,7 @@ fn change(result: &RunResult, of: &StepCurve) -> Option<String> {
     };
     let exponent =
         of.exponent.map_or(String::new(), |exponent| format!(", exponent {}", interval::text(&exponent)));
-    Some(format!("{from_to}: time per op times {}{exponent}.", interval::text(&of.times)))
+    Some(format!("{from_to}, an op takes {} times as long{exponent}.", interval::text(&of.times)))
 }
 
 /// Sentence on the extrapolation of a curve.
@@ -151,12 +151,15 @@ mod tests {
         );
         let mut run = result(&["a"], Vec::new(), Vec::new());
         let grown = change(&run, &curve).unwrap();
-        assert!(grown.ends_with(" times 1.50 [1.40, 1.60], exponent 0.060 [0.050, 0.070]."), "{grown}");
+        assert!(
+            grown.ends_with(" 1.50 [1.40, 1.60] times as long, exponent 0.060 [0.050, 0.070]."),
+            "{grown}"
+        );
         run.plan.age = Some("0..8".to_owned());
         let aged = StepCurve { steps: vec![step(0, 2_000.0), step(800, 3_000.0)], exponent: None, ..curve };
         assert_eq!(
             change(&run, &aged).as_deref(),
-            Some("From age 0 to 8: time per op times 1.50 [1.40, 1.60].")
+            Some("From age 0 to 8, an op takes 1.50 [1.40, 1.60] times as long.")
         );
     }
 }
