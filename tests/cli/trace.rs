@@ -1,10 +1,13 @@
 //! Logs described by `blobwise trace` and replayed by `blobwise run --trace`: what is said of them, and that no name in them gets out.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::fs::Permissions;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use libtest_mimic::Failed;
@@ -12,6 +15,7 @@ use serde_json::Value;
 
 use crate::objects::{KEY, SECRET, Theirs, no_versitygw};
 use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
+use crate::theirs::program;
 use crate::trials::Trial;
 
 pub fn trials() -> Vec<Trial> {
@@ -22,6 +26,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a log that cannot be replayed is refused before anything is started", not_replayed),
         needing("a log that zstd compressed is read as it was", no_zstd(), of_zstd),
         needing("a log that nginx wrote is replayed", missing("nginx"), of_nginx),
+        needing("a log that Apache wrote is read back", missing("apache"), of_apache),
+        needing("a log that Caddy wrote is read back", missing("caddy"), of_caddy),
         needing(
             "a log is replayed in every kind of place",
             missing("postgres/bytea").or_else(|| missing("nginx")),
@@ -336,9 +342,63 @@ fn of_zstd() -> Outcome {
     Ok(())
 }
 
-/// Sends a request to a server on a socket, and reads its response to the end.
-fn ask(socket: &Path, request: &str, field: &str) -> Outcome {
-    let mut stream = UnixStream::connect(socket)?;
+/// Writes the files of the servers below, seven of them.
+fn make_files(work: &Work) -> Outcome {
+    std::fs::create_dir(work.path("files"))?;
+    (0..7).try_for_each(|key| {
+        std::fs::write(work.path("files").join(format!("planted-{key}")), vec![b'x'; 1000 + key * 100])
+    })?;
+    Ok(())
+}
+
+/// Starts a server of the files, makes the requests of which [`read_back`] knows, and ends it. Returns the seconds between which they
+/// were made.
+fn requested<S: Read + Write>(
+    server: &mut Command,
+    connect: impl Fn() -> std::io::Result<S>,
+) -> Result<(i64, i64), Failed> {
+    let mut server = start(server.stdout(Stdio::null()).stderr(Stdio::null()));
+    for _ in 0..1200 {
+        if connect().is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let begin = now();
+    let asked = (0..60).try_for_each(|n| {
+        let (request, key) = (if n == 30 { "HEAD" } else { "GET" }, if n == 31 { 99 } else { n * n % 7 });
+        let field = if n % 10 == 5 { "Range: bytes=0-99\r\n" } else { "" };
+        ask(connect()?, &format!("{request} /planted-{key}"), field)
+    });
+    let end = now();
+    // By a signal on which it ends its processes and writes what it has of its log.
+    let id = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
+    server.wait()?;
+    asked.map(|()| (begin, end))
+}
+
+/// Checks that a log has the requests that were made between these seconds, with their sizes.
+fn read_back(work: &Work, log: &str, format: &str, (begin, end): (i64, i64)) -> Outcome {
+    let said = work.say(&format!("trace {log} --json")).ended(0);
+    let found: Value = serde_json::from_str(&said.stdout)?;
+    assert_eq!(
+        (&found["format"], &found["requests"], &found["bad"]),
+        (&format.into(), &60.into(), &0.into()),
+        "{log}"
+    );
+    let ops = serde_json::json!({"get": 52, "range": 6, "head": 1, "failed": 1});
+    assert_eq!(found["ops"], ops, "{log}");
+    made_between(&found, begin, end);
+    // Squares modulo 7 are 0, 1, 2 and 4.
+    let sizes = (found["sizes"]["1"].as_u64(), found["sizes"]["100"].as_u64());
+    assert_eq!(sizes, (Some(1000), Some(1400)), "{log}");
+    nothing_planted(&(said.stdout + &said.stderr));
+    Ok(())
+}
+
+/// Sends a request to a server, and reads its response to the end.
+fn ask(mut stream: impl Read + Write, request: &str, field: &str) -> Outcome {
     write!(stream, "{request} HTTP/1.1\r\nHost: planted\r\n{field}Connection: close\r\n\r\n")?;
     stream.read_to_end(&mut Vec::new())?;
     Ok(())
@@ -360,11 +420,8 @@ fn made_between(found: &Value, begin: i64, end: i64) {
 
 fn of_nginx() -> Outcome {
     let work = Work::new();
+    make_files(&work)?;
     let dir = work.path("").display().to_string();
-    std::fs::create_dir(work.path("files"))?;
-    for key in 0..7 {
-        std::fs::write(work.path("files").join(format!("planted-{key}")), vec![b'x'; 1000 + key * 100])?;
-    }
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {dir}/{name};\n"))
         .concat();
@@ -377,37 +434,11 @@ fn of_nginx() -> Outcome {
          server {{ listen unix:{dir}/socket; root {dir}/files; }}\n}}\n"
     );
     std::fs::write(work.path("nginx.conf"), configuration)?;
-    let run = format!("PATH=$PATH:/usr/sbin exec nginx -p '{dir}' -e '{dir}/errors' -c '{dir}/nginx.conf'");
-    let mut server = start(work.command("sh").args(["-c", &run]).stdout(std::process::Stdio::null()));
-    let socket = work.path("socket");
-    for _ in 0..1200 {
-        if UnixStream::connect(&socket).is_ok() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let begin = now();
-    let asked = (0..60).try_for_each(|n| {
-        let (request, key) = (if n == 30 { "HEAD" } else { "GET" }, if n == 31 { 99 } else { n * n % 7 });
-        let field = if n % 10 == 5 { "Range: bytes=0-99\r\n" } else { "" };
-        ask(&socket, &format!("{request} /planted-{key}"), field)
-    });
-    let end = now();
-    server.kill()?;
-    server.wait()?;
-    asked?;
+    let mut server = Command::new(program("nginx"));
+    server.args(["-p", &dir, "-e"]).arg(work.path("errors")).arg("-c").arg(work.path("nginx.conf"));
+    let seconds = requested(&mut server, || UnixStream::connect(work.path("socket")))?;
     for log in ["combined", "json"] {
-        let said = work.say(&format!("trace {log} --json")).ended(0);
-        let found: Value = serde_json::from_str(&said.stdout)?;
-        assert_eq!(
-            (&found["format"], &found["requests"], &found["bad"]),
-            (&log.into(), &60.into(), &0.into())
-        );
-        let ops = serde_json::json!({"get": 52, "range": 6, "head": 1, "failed": 1});
-        assert_eq!(found["ops"], ops, "{log}");
-        made_between(&found, begin, end);
-        // Squares modulo 7 are 0, 1, 2 and 4.
-        assert_eq!((found["sizes"]["1"].as_u64(), found["sizes"]["100"].as_u64()), (Some(1000), Some(1400)));
+        read_back(&work, log, log, seconds)?;
         let run =
             format!("run --trace {log} --sample 100% --stores files/hashed,sqlite --rounds 1 --out of-{log}");
         let more = if log == "json" { " --speed 10" } else { " --files files" };
@@ -423,6 +454,56 @@ fn of_nginx() -> Outcome {
         }
     }
     Ok(())
+}
+
+fn of_apache() -> Outcome {
+    let work = Work::new();
+    make_files(&work)?;
+    let dir = work.path("").display().to_string();
+    // Started by root, it reads the files as another user.
+    std::fs::set_permissions(&dir, Permissions::from_mode(0o755))?;
+    // It listens on no Unix socket; this address is nobody else's.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.88.{high}.{low}:8080");
+    let modules: String = ["mpm_event", "authz_core"]
+        .map(|name| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"))
+        .concat();
+    let line = r#"%h %l %u %t \"%r\" %>s %b"#;
+    let configuration = format!(
+        "ServerRoot \"{dir}\"\nServerName planted\nListen {address}\nPidFile \"{dir}/pid\"\nDefaultRuntimeDir \"{dir}\"\n\
+         Mutex \"file:{dir}\" default\nErrorLog \"{dir}/errors\"\n{modules}User nobody\nGroup nogroup\n\
+         DocumentRoot \"{dir}/files\"\nCustomLog \"{dir}/common\" \"{line}\"\n\
+         CustomLog \"{dir}/combined\" \"{line} \\\"%{{Referer}}i\\\" \\\"%{{User-Agent}}i\\\"\"\n"
+    );
+    std::fs::write(work.path("apache.conf"), configuration)?;
+    let mut server = Command::new(program("apache"));
+    server.arg("-f").arg(work.path("apache.conf")).arg("-DFOREGROUND");
+    let seconds = requested(&mut server, || TcpStream::connect(&address))?;
+    ["common", "combined"].iter().try_for_each(|log| read_back(&work, log, "combined", seconds))
+}
+
+fn of_caddy() -> Outcome {
+    let work = Work::new();
+    make_files(&work)?;
+    let [socket, log, files] = ["socket", "log", "files"].map(|name| work.path(name).display().to_string());
+    let configuration = serde_json::json!({
+        "admin": {"disabled": true, "config": {"persist": false}},
+        "logging": {"logs": {"requests": {
+            "writer": {"output": "file", "filename": log}, "include": ["http.log.access"],
+        }}},
+        "apps": {"http": {"servers": {"files": {
+            "listen": [format!("unix/{socket}")],
+            "automatic_https": {"disable": true},
+            "logs": {},
+            "routes": [{"handle": [{"handler": "file_server", "root": files}]}],
+        }}}},
+    });
+    std::fs::write(work.path("caddy.json"), configuration.to_string())?;
+    let mut server = Command::new(program("caddy"));
+    server.args(["run", "--config"]).arg(work.path("caddy.json"));
+    server.envs(["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, work.path("home"))));
+    let seconds = requested(&mut server, || UnixStream::connect(&socket))?;
+    read_back(&work, "log", "json", seconds)
 }
 
 /// versitygw tells neither the bytes of a read nor that it was of a part.
