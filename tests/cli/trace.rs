@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a log of each format is described, and no name in it gets out", described),
         Trial::test("a log with lines that cannot be read says which", bad_lines),
         Trial::test("a log is replayed at its times, faster, and as fast as stores can", replayed),
+        Trial::test("claims are judged on a replay", judged),
         Trial::test("a log that cannot be replayed is refused before anything is started", not_replayed),
         needing("a log that zstd compressed is read as it was", no_zstd(), of_zstd),
         needing("a log that nginx wrote is replayed", missing("nginx"), of_nginx),
@@ -255,6 +256,21 @@ fn replayed() -> Outcome {
         assert!(!said.stdout.is_empty(), "{line}: {}", said.stderr);
         nothing_planted(&(said.stdout + &said.stderr));
     }
+    Ok(())
+}
+
+fn judged() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("log"), busy_log())?;
+    let plan = "stores = ['files/hashed', 'files/flat']\nrounds = 5\ndurability = 'none'\nphases = ['fill', 'replay']\n\
+                [corpus]\ntrace = 'log'\nsample = '100%'\n\
+                [[claim]]\nid = 'X-1'\nstatement = 'one is faster'\nphase = 'replay'\norder = ['files/hashed', 'files/flat']\n";
+    std::fs::write(work.path("plan.toml"), plan)?;
+    work.say("run plan.toml --out out").ended(0);
+    let result: Value = serde_json::from_slice(&std::fs::read(work.path("out/result.json"))?)?;
+    let part = &result["claims"][0]["parts"][0];
+    // Which is faster is the machine's affair.
+    assert!(part["today"].is_object() && part["verdict"] != "not-testable", "{}", result["claims"]);
     Ok(())
 }
 
