@@ -33,16 +33,23 @@ pub struct LocalServerProcess {
 const START_SECONDS_MAX: f64 = 60.0;
 
 impl LocalServerProcess {
-    /// Finds the process whose id (or that of one of its threads) is the `number` that a server reports, whose name is one of
-    /// `names`, and whose age matches the one reported, in seconds. `None` if there is none or more than one: no local process
-    /// matches all three for a server on another host or behind a forwarded port. Servers in containers that were started
-    /// together may all match; then the one counts whose working directory is the reported data directory `data` (empty if not
-    /// reported).
+    /// Finds the process that [`matching`](Self::matching) gives; `None` if there is none or more than one.
     pub fn find(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Option<LocalServerProcess> {
-        let up: f64 = read("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
+        match Self::matching(number, names, age_seconds, data)[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Processes whose id (or that of one of their threads) is the `number` that a server reports, whose name is one of `names`,
+    /// and whose age matches the one reported, in seconds. There is none for a server on another host or behind a forwarded port.
+    /// Servers in containers that were started together may all match; then the one counts whose working directory is the
+    /// reported data directory `data` (empty if not reported).
+    pub fn matching(number: u32, names: &[&str], age_seconds: f64, data: &str) -> Vec<LocalServerProcess> {
+        let up = read("/proc/uptime").and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+        let (Some(up), Ok(processes)) = (up, std::fs::read_dir("/proc")) else { return Vec::new() };
         let number = number.to_string();
-        let processes = std::fs::read_dir("/proc").ok()?.flatten();
-        let mut found = processes.filter_map(|entry| {
+        let matches = |entry: std::fs::DirEntry| {
             // Skips `self`, an alias of another entry.
             entry.file_name().to_str()?.parse::<u32>().ok()?;
             let dir = entry.path();
@@ -70,9 +77,8 @@ impl LocalServerProcess {
                 pid: process.pid,
                 is_contained: numbers.split_whitespace().count() > 1,
             })
-        });
-        let first = found.next();
-        first.filter(|_| found.next().is_none())
+        };
+        processes.flatten().filter_map(matches).collect()
     }
 
     /// Free space in a directory as the server sees it; `None` if that cannot be looked up.

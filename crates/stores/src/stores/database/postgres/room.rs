@@ -55,10 +55,11 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         backend,
         age,
     ] = told;
-    let server = match (backend.parse(), age.parse()) {
-        (Ok(backend), Ok(age)) => LocalServerProcess::find(backend, &["postgres"], age, &data),
-        _ => None,
+    let servers = match (backend.parse(), age.parse()) {
+        (Ok(backend), Ok(age)) => LocalServerProcess::matching(backend, &["postgres"], age, &data),
+        _ => Vec::new(),
     };
+    let server = servers.first().copied().filter(|_| servers.len() == 1);
     // The log is in the data directory, or behind a link in it. Whatever its size, it is kept until the archive and every holder of
     // a slot have it, which may be never.
     let wal_bytes = match (archive.as_str(), slots.as_str()) {
@@ -74,8 +75,8 @@ pub(super) fn intent(setup: &Setup) -> Result<Intent> {
         rooms.chain(disk::rooms_of_log(server, ["log", &log, &data], "stops", of_log)).collect()
     };
     let mut limits: Vec<ServerLimit> = server.map_or_else(Vec::new, rooms_of);
-    let unknown = limits.is_empty().then(|| match (server, data.as_str()) {
-        (Some(_), "") => "its data directory is shown to members of `pg_read_all_settings` only".to_owned(),
+    let unknown = limits.is_empty().then(|| match (servers.is_empty(), data.as_str()) {
+        (false, "") => "its data directory is shown to members of `pg_read_all_settings` only".to_owned(),
         _ => "PostgreSQL does not say what its disk has free, and it is not seen to run on this machine"
             .to_owned(),
     });
