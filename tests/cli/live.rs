@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a terminal shows where candidates stand, and nothing of it is left", seen),
         Trial::test("Ctrl-C leaves a terminal clean", interrupted),
         Trial::test("a pipe, a dumb terminal and --no-live have plain lines", plain),
+        Trial::test("a terminal has all tables through $PAGER, or without it where there is none", paged),
     ]
 }
 
@@ -43,10 +44,15 @@ fn terminal() -> (File, File) {
     (File::from(terminal), File::from(other))
 }
 
-/// What a command writes to a terminal, piece by piece, and how it ends.
-fn watched(mut command: Command, mut look: impl FnMut(&mut File, &[u8])) -> Option<i32> {
-    let (terminal, mut other) = terminal();
+/// What a command writes to a terminal as its progress, piece by piece, and how it ends.
+fn watched(mut command: Command, look: impl FnMut(&mut File, &[u8])) -> Option<i32> {
+    let (terminal, other) = terminal();
     command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::null());
+    read(command, other, look)
+}
+
+/// What a command writes to a terminal with this other end, piece by piece, and how it ends.
+fn read(mut command: Command, mut other: File, mut look: impl FnMut(&mut File, &[u8])) -> Option<i32> {
     let mut child = start(&mut command);
     // The other end ends when nobody has the terminal open.
     drop(command);
@@ -148,5 +154,29 @@ fn plain() -> Outcome {
         assert!(text.contains("\n[1/2] round 1/1: ") && text.contains("\n[2/2] round 1/1: "), "{text}");
         assert!(!text.contains(|sign: char| sign.is_control() && sign != '\n'), "{text:?}");
     }
+    Ok(())
+}
+
+fn paged() -> Outcome {
+    let work = Work::new();
+    let result = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/run/result.json");
+    std::fs::create_dir(work.path("out"))?;
+    std::fs::copy(result, work.path("out/result.json"))?;
+    let tables = |pager: &str| {
+        let (terminal, other) = terminal();
+        let mut command = work.blobwise("report out --tables");
+        command.env("PAGER", pager).stdout(terminal).stderr(Stdio::null());
+        let mut text = Vec::new();
+        assert_eq!(read(command, other, |_, piece| text.extend_from_slice(piece)), Some(0));
+        String::from_utf8(text).unwrap()
+    };
+    let paged = tables("sed s/^/page:/");
+    assert!(paged.lines().count() > usize::from(LINES), "{paged}");
+    assert!(paged.lines().all(|line| line.starts_with("page:")), "{paged}");
+    // The shell finds no such program.
+    let whole = tables("blobwise-no-such-pager");
+    assert_eq!(paged.replace("page:", ""), whole);
+    // What to do comes first.
+    assert!(whole.trim_start().starts_with("Summary"), "{whole}");
     Ok(())
 }

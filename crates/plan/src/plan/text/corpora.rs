@@ -561,3 +561,42 @@ fn off_powers_of_two(size: f64) -> f64 {
     let distance = exponent - exponent.round();
     if distance.abs() < 0.1 { size * 1.15 } else { size }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number of blobs and bytes that a plan asks for on a machine with such a cache.
+    fn size(mut text: PlanText, cache_bytes: u64) -> (Option<u64>, Option<String>) {
+        text.exceed_processor_cache(cache_bytes);
+        text.corpus.map_or((None, None), |corpus| (corpus.blobs, corpus.bytes))
+    }
+
+    fn of(corpus: CorpusText) -> PlanText {
+        PlanText { corpus: Some(corpus), ..PlanText::default() }
+    }
+
+    #[test]
+    fn a_corpus_whose_size_is_open_is_twice_the_processors_cache() {
+        let bytes = |bytes: u64| Some(bytes.to_string());
+        // The default is large enough for a small cache, and no corpus exceeds 512 MB.
+        assert_eq!(size(PlanText::default(), 8 << 20), (None, None));
+        assert_eq!(size(PlanText::default(), 32 << 20), (Some(1_000), bytes(80_000_000)));
+        assert_eq!(size(PlanText::default(), 1 << 30), (Some(6_400), bytes(512_000_000)));
+        // Of files, as many are taken as have these bytes.
+        let files = CorpusText { files: Some(PathBuf::from("uploads")), ..CorpusText::default() };
+        assert_eq!(size(of(files), 32 << 20), (None, bytes(80_000_000)));
+    }
+
+    #[test]
+    fn a_size_that_was_asked_for_stays_whatever_the_processors_cache() {
+        let blobs = CorpusText { blobs: Some(50), ..CorpusText::default() };
+        assert_eq!(size(of(blobs), 32 << 20), (Some(50), None));
+        let bytes = CorpusText { bytes: Some("1MB".to_owned()), ..CorpusText::default() };
+        assert_eq!(size(of(bytes), 32 << 20), (None, Some("1MB".to_owned())));
+        let sweep = PlanText { sweep: Some("1kB..1MB".to_owned()), ..PlanText::default() };
+        assert_eq!(size(sweep, 32 << 20), (None, None));
+        let growth = PlanText { grow: Some("1k..1M".to_owned()), ..PlanText::default() };
+        assert_eq!(size(growth, 32 << 20), (None, None));
+    }
+}
