@@ -218,19 +218,57 @@ fn redis_used_and_left() -> Outcome {
     Ok(())
 }
 
-/// Its keys lie on several machines.
-fn of_a_cluster() -> Outcome {
-    let work = Work::new();
+/// A member of a cluster that has no other yet, and the port on which members talk to each other.
+fn member(work: &Work) -> std::io::Result<(Theirs, u16)> {
     // Its own default, 10,000 above the port, may be no port.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
-    let theirs = Theirs::redis(&work, &["--cluster-enabled", "yes", "--cluster-port", &port]);
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    Ok((Theirs::redis(work, &["--cluster-enabled", "yes", "--cluster-port", &port.to_string()]), port))
+}
+
+/// Makes one cluster of three. The first has one of the 16,384 slots, so that hardly any key lies there.
+fn join(members: &[(Theirs, u16)]) {
+    for ((member, _), slots) in members.iter().zip(["0 0", "1 8191", "8192 16383"]) {
+        assert_eq!(lines(member.port, &format!("CLUSTER ADDSLOTSRANGE {slots}"), 1), ["+OK"]);
+        for (other, port) in members.iter().filter(|(other, _)| other.port != member.port) {
+            let meet = format!("CLUSTER MEET 127.0.0.1 {} {port}", other.port);
+            assert_eq!(lines(member.port, &meet, 1), ["+OK"]);
+        }
+    }
+    let told = |port| lines(port, "CLUSTER INFO", 2);
+    let is_whole =
+        || members.iter().all(|(member, _)| told(member.port).ends_with(&["cluster_state:ok".into()]));
+    let mut looks = 0..600;
+    assert!(
+        looks.any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            is_whole()
+        }),
+        "{:?}",
+        members.iter().map(|(member, _)| told(member.port)).collect::<Vec<_>>()
+    );
+}
+
+/// Its keys lie on several machines. One that is alone has none, and one of three sends who asks to the others.
+fn of_a_cluster() -> Outcome {
+    let works = [Work::new(), Work::new(), Work::new()];
+    let members = works.iter().map(member).collect::<std::io::Result<Vec<_>>>()?;
+    let [work, ..] = &works;
+    let [(theirs, _), ..] = members.as_slice() else { return Err("no member".into()) };
     let words = ["redis", "part of a cluster", "name a server with cluster-enabled no"];
-    work.say(&quick("redis", &theirs.redis_url())).refused(&words);
-    // Who may not ask what the server is learns it from the answers about keys.
     let user = format!("ACL SETUSER bench on >{PASSWORD} ~blobwise_* +@all -info -hello");
     assert_eq!(lines(theirs.port, &user, 1), ["+OK"]);
     let url = format!("--set redis.url=redis://bench:{PASSWORD}@127.0.0.1:{}", theirs.port);
-    work.say(&quick("redis", &url)).refused(&words);
+    for is_joined in [false, true] {
+        if is_joined {
+            join(&members);
+        }
+        work.say(&quick("redis", &theirs.redis_url())).refused(&words);
+        // Who may not ask what the server is learns it from the answers about keys.
+        work.say(&quick("redis", &url)).refused(&words);
+    }
+    for (member, _) in &members {
+        assert!(keys(member.port, "*").is_empty(), "{:?}", keys(member.port, "*"));
+    }
     Ok(())
 }
 
