@@ -73,6 +73,11 @@ pub struct RunFlags {
     set: Vec<String>,
     #[command(flatten, next_help_heading = "Recommendation")]
     pub judging: JudgingFlags,
+    /// Answer in 30 s by writes, warm and cold reads
+    ///
+    /// Of 400 blobs, which a processor's cache may hold, or 32 MB of your files. Few rounds show only clear differences
+    #[arg(long, conflicts_with_all = ["plan", "phases", "grow", "age", "sweep", "memory_sweep", "trace"], help_heading = "Length")]
+    quick: bool,
     /// Run a plan too small for some of its claims
     #[arg(long, help_heading = "Length")]
     preview: bool,
@@ -248,9 +253,10 @@ pub fn fresh(flags: &RunFlags, clients: Option<&Clients>) -> Result<PreparedRun>
     let rounds = flags.keys.rounds.or(planned.rounds);
     let mut text = flags.apply_to(planned)?;
     let left_out = text.names_no_phases().then(|| add_tight(&mut text, clients.is_none())).flatten();
-    let is_open = text.leaves_sample_open();
+    // A quick run has no time for more.
+    let is_open = !flags.quick && text.leaves_sample_open();
     // Clients on several hosts need the same blobs.
-    if flags.plan.is_none() && clients.is_none() {
+    if flags.plan.is_none() && clients.is_none() && !flags.quick {
         exceed_processor_cache(&mut text);
     }
     check_on(flags)?;
@@ -670,7 +676,7 @@ impl RunFlags {
     pub fn asks_for_a_plan(&self) -> bool {
         let is_named = self.plan.is_some() || self.out.is_some() || self.corpora.is_some();
         let is_changed = self.keys != PlanText::default() || self.corpus != CorpusText::default();
-        let is_asked = self.baselines || self.judging.is_asked();
+        let is_asked = self.baselines || self.quick || self.judging.is_asked();
         is_named || is_changed || is_asked || !self.set.is_empty()
     }
 
@@ -708,6 +714,9 @@ impl RunFlags {
             stores: keys.stores.clone().map(with_members).transpose()?,
             ..keys.clone()
         })?;
+        if self.quick {
+            text.make_quick();
+        }
         if self.baselines {
             text.add_baselines();
         }

@@ -52,6 +52,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a batch that no corpus fills is refused", batch_is_too_large),
         Trial::test("a budget cuts no corpus that was asked for", budget_is_too_small),
         Trial::test("a budget is kept, or refused with one that would do", budget_is_kept),
+        Trial::test("a quick run has three columns", quick_run),
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
         Trial::test("the parts of a disk add up to it", parts_of_disks),
         Trial::test("the table is in the CSV file", csv),
@@ -442,6 +443,20 @@ fn budget_is_kept() -> Outcome {
         } else {
             assert!(RunResult::load(&work.path("out"))?.complete);
         }
+    }
+    Ok(())
+}
+
+fn quick_run() -> Outcome {
+    let work = Work::new();
+    work.say("run --quick --stores null --blobs 12 --rounds 1 --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert_eq!(
+        result.plan.phases.as_deref(),
+        Some(["fill", "read-warm", "read-cold"].map(String::from).as_slice())
+    );
+    for other in ["--phases fill", "--sweep 1kB..1MB", "--grow 1k..10k", "page"] {
+        work.say(&format!("run --quick {other}")).refused(&["'--quick' cannot be used with"]);
     }
     Ok(())
 }

@@ -62,6 +62,18 @@ fn rounds_switch_the_default_budget_off() {
 }
 
 #[test]
+fn a_quick_run_has_half_a_minute_unless_rounds_or_a_budget_are_given() {
+    let budget = |more: &str| {
+        let mut text: PlanText = toml::from_str(more).unwrap();
+        text.make_quick();
+        text.budget
+    };
+    assert_eq!(budget("").as_deref(), Some("30s"));
+    assert_eq!(budget("budget = '1m'").as_deref(), Some("1m"));
+    assert_eq!(budget("rounds = 5"), None);
+}
+
+#[test]
 fn a_preview_has_two_rounds_unless_they_are_long() {
     let rounds = |more: &str| resolve(&format!("scale = 0.01\n{more}")).unwrap().rounds;
     assert_eq!(rounds(""), Some(2));

@@ -47,8 +47,8 @@ pub use self::design::{
 pub use self::need::Need;
 pub use self::phases::{
     ALL_PHASES, Action, CacheState, Class, CustomAction, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Length, OPS,
-    OpKind, Order, Phase, PhaseText, REPLAY, RangeRule, ReadSink, Role, StandardPhase, Transaction, Workload,
-    part_of, repeated_after, standard, whole_of,
+    OpKind, Order, Phase, PhaseText, QUICK_PHASES, REPLAY, RangeRule, ReadSink, Role, StandardPhase,
+    Transaction, Workload, part_of, repeated_after, standard, whole_of,
 };
 pub use self::published::{
     Derivation, Derived, Document, PublishedSeries, PublishedText, Successor, Unspecified,
@@ -83,6 +83,9 @@ pub(super) fn default_stores() -> Vec<String> {
 
 /// Default response-time limit, hardly noticeable to visitors.
 const LIMIT: &str = "p99=50ms";
+
+/// Budget of a quick run.
+const QUICK_BUDGET: &str = "30s";
 
 const PLAN_BYTES_MAX: u64 = 4_000_000;
 
@@ -545,6 +548,14 @@ impl PlanText {
     /// grants.
     pub fn add_tight(&mut self) {
         self.phases = Some(DEFAULT_PHASES_TIGHT.iter().map(|phase| (*phase).to_owned()).collect());
+    }
+
+    /// Leaves what is done in half a minute: fewer phases and, unless rounds or a budget are given, a budget of that.
+    pub fn make_quick(&mut self) {
+        self.phases = Some(QUICK_PHASES.iter().map(|phase| (*phase).to_owned()).collect());
+        if self.rounds.is_none() {
+            self.budget.get_or_insert_with(|| QUICK_BUDGET.to_owned());
+        }
     }
 
     /// Makes the corpus so large, where the plan leaves its size open, that a processor's cache of `cache_bytes` cannot hold it: a

@@ -501,6 +501,9 @@ pub const DEFAULT_PHASES: &[&str] = &["fill", "read-warm", "read-cold", "overwri
 /// Default phases if memory can be limited.
 pub const DEFAULT_PHASES_TIGHT: &[&str] = &["fill", "read-warm", "read-cold", "read-tight", "overwrite"];
 
+/// Phases of a quick run.
+pub const QUICK_PHASES: &[&str] = &["fill", "read-warm", "read-cold"];
+
 /// Phases that `all` stands for: every kind of read and write of blobs.
 pub const ALL_PHASES: &[&str] = &[
     "fill",
