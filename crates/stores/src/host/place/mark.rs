@@ -1,6 +1,6 @@
 //! The mark of a run directory: a file that states which directory it belongs to, which process made it and in which boot, and
-//! that is locked while a run uses the directory. Blobwise never removes a directory without exactly this mark, whatever its
-//! name.
+//! that is locked while a run uses the directory. Whatever its name, Blobwise never removes a directory without exactly this
+//! mark, but an empty one.
 
 use std::ffi::{CStr, CString};
 use std::fs::{File, TryLockError};
@@ -107,6 +107,20 @@ impl OwnDirectory {
     /// Releases the lock, as the end of the process does.
     pub(super) fn unlock(&self) {
         self.mark.unlock().unwrap();
+    }
+}
+
+/// Removes the directory of a run that was killed before it marked it: empty, of this user, closed to others, and older than the
+/// moment that a live run takes.
+pub(super) fn remove_unmarked(within: &OwnedFd, name: &CStr) {
+    const MOMENT_SECONDS: i64 = 60;
+    let Ok(stat) = rustix::fs::statat(within, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let is_closed = Mode::from_raw_mode(stat.st_mode) == Mode::RWXU;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    if is_directory && is_closed && is_of_this_user(&stat) && now - stat.st_mtime > MOMENT_SECONDS {
+        // The kernel refuses it if anything is in there.
+        rustix::fs::unlinkat(within, name, AtFlags::REMOVEDIR).ok();
     }
 }
 

@@ -224,6 +224,7 @@ fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
     let mut left = Vec::new();
     for name in our_forms(within) {
         let path = shown.join(name.to_string_lossy().as_ref());
+        mark::remove_unmarked(within, &name);
         let Ok(within) = within.try_clone() else { continue };
         let Some(stale) = OwnDirectory::find_stale(within, name) else { continue };
         if let Err(error) = stale.remove(&path) {
@@ -316,6 +317,27 @@ mod tests {
         let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path());
         let kept: Vec<PathBuf> = names.filter(|path| path.join("theirs").exists()).collect();
         assert_eq!(kept.len(), 7, "{kept:?}");
+    }
+
+    #[test]
+    fn an_empty_directory_of_ours_is_removed_once_nobody_can_be_about_to_mark_it() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let make = |name: &str, mode: u32, age_seconds: u64| {
+            let dir = home.path().join(name);
+            std::fs::create_dir(&dir).unwrap();
+            std::fs::set_permissions(&dir, PermissionsExt::from_mode(mode)).unwrap();
+            let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age_seconds);
+            std::fs::File::open(&dir).unwrap().set_modified(then).unwrap();
+            dir
+        };
+        let left = make("blobwise-00000001", 0o700, 90);
+        let kept = [
+            make("blobwise-00000002", 0o700, 0),
+            make("blobwise-00000003", 0o755, 90),
+            make("blobwise-results", 0o700, 90),
+        ];
+        drop(Place::make(home.path()).unwrap());
+        assert!(!left.exists() && kept.iter().all(|dir| dir.exists()));
     }
 
     /// A run that is killed while it makes its directory leaves no mark that is not ours.
