@@ -326,7 +326,8 @@ mod tests {
             let dir = home.path().join(name);
             std::fs::create_dir(&dir).unwrap();
             std::fs::set_permissions(&dir, PermissionsExt::from_mode(mode)).unwrap();
-            let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age_seconds);
+            let made = std::fs::metadata(&dir).unwrap().modified().unwrap();
+            let then = made - std::time::Duration::from_secs(age_seconds);
             std::fs::File::open(&dir).unwrap().set_modified(then).unwrap();
             dir
         };
