@@ -1,6 +1,7 @@
 //! The checks of the contract: one function each, listed with the subjects that they apply to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -1009,14 +1010,26 @@ fn changed_by_settling(bench: &Bench) -> Result<Option<std::path::PathBuf>> {
     Ok(paths.find(|path| settled.get(*path) != again.get(*path)).cloned())
 }
 
-fn files_below(dir: &std::path::Path) -> Result<BTreeMap<std::path::PathBuf, Vec<u8>>> {
+/// The bytes of each file; `None` for one that was removed between being listed and being read, as background
+/// threads of a store do.
+fn files_below(dir: &std::path::Path) -> Result<BTreeMap<std::path::PathBuf, Option<Vec<u8>>>> {
     let mut files = BTreeMap::new();
     for entry in walkdir::WalkDir::new(dir) {
-        let entry = entry?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if error.io_error().is_some_and(|error| error.kind() == ErrorKind::NotFound) => {
+                files.insert(error.path().unwrap_or(dir).to_owned(), None);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         // Shared memory of SQLite's connections, which contains locks: not data, although it is a file.
         let is_memory = entry.file_name().to_string_lossy().ends_with(".sqlite-shm");
         if entry.file_type().is_file() && !is_memory {
-            let bytes = std::fs::read(entry.path())?;
+            let bytes = match std::fs::read(entry.path()) {
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                read => Some(read.with_context(|| format!("read `{}`", entry.path().display()))?),
+            };
             files.insert(entry.into_path(), bytes);
         }
     }
