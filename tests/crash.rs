@@ -689,12 +689,11 @@ fn is_right(lie: Lie, cause: &CutCause) -> bool {
         promise.written.iter().any(|write| write.flushed.is_some_and(|at| at < promise.at));
     match lie {
         Lie::NoDirectory => is_too_late && is_of_system && has_flushed_bytes,
-        // The bytes may have come in time by chance: then it is the length of the file.
+        // The bytes may have come in time by chance, as btrfs starts to write them when a file is replaced: then it is the
+        // length of the file.
         Lie::NoFlush => is_too_late && (is_of_blobs || is_of_system && has_flushed_bytes),
-        // Btrfs keeps the bytes of a small file in its own trees.
         Lie::WrongFile => {
-            let is_in_trees = is_of_system && promise.written.is_empty();
-            is_too_late && !has_flushed_bytes && (is_of_blobs || is_in_trees)
+            is_too_late && (is_of_blobs && !has_flushed_bytes || is_of_system && has_flushed_bytes)
         }
         Lie::DeleteComesBack => {
             is_too_late && is_of_system && promise.is_delete && promise.flushes.is_empty()

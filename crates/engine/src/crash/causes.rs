@@ -224,14 +224,16 @@ impl CauseSearch<'_, '_> {
         })
     }
 
-    /// Finds the file that a write belongs to, in the state of the file system after entry `from` or one of the next flushes.
+    /// Finds the file that a write belongs to, in the state of the file system after one of the flushes that follow entry `from`,
+    /// before the next op on the blob, or at the end of the log.
     /// `None` if no file has claimed the location.
     fn place(&mut self, entry: usize, from: usize) -> Result<Option<FilePlace>> {
         let log = &self.bench.log;
         let offset = log.entry(entry).offset;
         let flushes = log.entries(from..log.len()).filter(|(_, told)| told.kind == LogEntryKind::Flush);
         let mut later: Vec<usize> = flushes.map(|(index, _)| index + 1).take(FLUSHES_LATER).collect();
-        later.push(log.len());
+        // The next op on the blob may remove its file.
+        later.extend([self.later_end(), log.len()].into_iter().filter(|entries| *entries > from));
         for entries in later {
             if !self.places.contains_key(&entries) {
                 let known = self.bench.files_at(&mut image_after(log, entries))?;
