@@ -46,7 +46,12 @@ fn what_was_asked_for_is_told_from_defaults() {
     assert_eq!(beyond("", 4 << 20), (Some(400), Some(32_000_000), false));
     assert_eq!(beyond("", 1 << 30), (Some(6400), Some(512_000_000), false));
     assert_eq!(beyond("[corpus]\nfiles = '/'", 32 << 20), (None, Some(80_000_000), false));
-    assert_eq!(beyond("[corpus]\nblobs = 12", 32 << 20), (Some(12), None, true));
+    for sized in ["[corpus]\nblobs = 12", "[corpus]\nbytes = '1MB'", "sweep = '1kB..1MB'", "grow = '1k..1M'"]
+    {
+        let mut text = PlanText::parse(sized).unwrap();
+        text.exceed_processor_cache(32 << 20);
+        assert_eq!(text, PlanText::parse(sized).unwrap(), "{sized}");
+    }
     // As stored with a run, with the defaults written out.
     for plan in ["", "memory_sweep = '400%..1%'"] {
         let kept = PlanText::parse(plan).unwrap().resolve(false).unwrap().design.text;

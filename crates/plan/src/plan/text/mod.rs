@@ -78,7 +78,11 @@ pub const CRASH_UPLOADS: &[&str] =
 pub const CRASH_CONTROL: &str = "files/hashed";
 
 pub(super) fn default_stores() -> Vec<String> {
-    DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect()
+    owned(DEFAULT_STORES)
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// Default response-time limit, hardly noticeable to visitors.
@@ -547,12 +551,12 @@ impl PlanText {
     /// Sets the default phases plus reads under a memory limit. Requires permission to limit memory, which not every machine
     /// grants.
     pub fn add_tight(&mut self) {
-        self.phases = Some(DEFAULT_PHASES_TIGHT.iter().map(|phase| (*phase).to_owned()).collect());
+        self.phases = Some(owned(DEFAULT_PHASES_TIGHT));
     }
 
     /// Leaves what is done in half a minute: fewer phases and, unless rounds or a budget are given, a budget of that.
     pub fn make_quick(&mut self) {
-        self.phases = Some(QUICK_PHASES.iter().map(|phase| (*phase).to_owned()).collect());
+        self.phases = Some(owned(QUICK_PHASES));
         if self.rounds.is_none() {
             self.budget.get_or_insert_with(|| QUICK_BUDGET.to_owned());
         }
