@@ -40,22 +40,17 @@ impl DirectoryLock {
 
 /// Finds the process that holds the lock on a file; `None` if `/proc/locks` does not show it.
 fn holder(file: &File) -> Option<u32> {
-    // The kernel hands the table out by the page, and skips a lock at a page's edge when an earlier one is released in between.
-    (0..READS_OF_LOCKS).find_map(|_| listed_holder(file))
-}
-
-/// [`holder`], by one read of the table.
-fn listed_holder(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
     // `1: FLOCK  ADVISORY  WRITE 123 fe:00:456 0 EOF`
-    let file = format!("{major:02x}:{minor:02x}:{}", metadata.ino());
-    let table = std::fs::read_to_string("/proc/locks").ok()?;
-    table.lines().find_map(|line| {
+    let id = format!("{major:02x}:{minor:02x}:{}", metadata.ino());
+    let holder_in = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, _, process, of, ..] = fields.as_slice() else { return None };
-        (*of == file).then_some(*process)?.parse().ok()
-    })
+        let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { return None };
+        (*file == id).then_some(*process)?.parse().ok()
+    };
+    // The kernel hands the table out by the page, and skips a lock at a page's edge when an earlier one is released in between.
+    (0..READS_OF_LOCKS).find_map(|_| std::fs::read_to_string("/proc/locks").ok()?.lines().find_map(holder_in))
 }
 
 #[cfg(test)]
